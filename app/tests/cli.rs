@@ -127,7 +127,8 @@ fn overwriting_a_record_removes_what_was_made_from_it_and_nothing_else() {
     for name in old.iter().chain(&own) {
         here.write(&format!("out/{name}"), b"old");
     }
-    here.write("out/report.md", b"old");
+    let old_report = std::fs::read_to_string(here.path("out/report.md")).unwrap() + "![](plots/gelu-speedup-2.png)\n";
+    here.write("out/report.md", old_report.as_bytes());
     assert_eq!(here.sweep(&["-o", "out", "--overwrite", "-i", "scalar"]).code, Some(0));
     for name in old {
         assert!(!here.path("out").join(name).exists(), "{name} is of the record before");
@@ -135,7 +136,7 @@ fn overwriting_a_record_removes_what_was_made_from_it_and_nothing_else() {
     for name in own {
         assert!(here.path("out").join(name).exists(), "{name} is not ours");
     }
-    assert_ne!(std::fs::read(here.path("out/report.md")).unwrap(), b"old");
+    assert_ne!(std::fs::read_to_string(here.path("out/report.md")).unwrap(), old_report);
     here.refused(&[&QUICK[..], &["-o", "out", "--resume", "--overwrite"]].concat(), &["--resume", "--overwrite"]);
 }
 
@@ -163,10 +164,11 @@ fn files_of_the_user_under_our_names_are_not_replaced_unasked() {
             std::fs::remove_file(here.path("own").join(name)).unwrap();
         }
     }
-    here.write("own/report.md", b"mine");
+    let mine = b"mine ![](plots/lattice-encode-time.png)";
+    here.write("own/report.md", mine);
     here.ok(&[&once[..], &["--overwrite"]].concat());
-    assert_ne!(std::fs::read(here.path("own/report.md")).unwrap(), b"mine", "it was asked for");
-    assert!(here.path("own/plots/lattice-encode-time.png").exists(), "no record said that it is a plot");
+    assert_ne!(std::fs::read(here.path("own/report.md")).unwrap(), mine, "it was asked for");
+    assert!(here.path("own/plots/lattice-encode-time.png").exists(), "it is not of a report of ours");
 }
 
 #[test]

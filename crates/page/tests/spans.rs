@@ -24,13 +24,23 @@ fn table(place: &str) -> Value {
         "overhead_share": 1e-5, "dropped": 0, "open": 0, "trace": null, "notes": ["a note on outliers"]})
 }
 
+/// The table as text, as the report makes it.
+fn text() -> Value {
+    let column = |head: &str, right: bool, cells: [&str; 3]| json!({"head": head, "right": right, "cells": cells});
+    json!({"terms": "5 of 6 iterations with spans on, 9.39 ms each", "columns": [
+        column("component", false, ["scores", "  softmax_of_every_head_of_the_layer", "(in no span)"]),
+        column("calls", true, ["1", "1", ""]), column("time", true, ["6.66 ms", "1.20 ms", "5.21 µs"]),
+        column("share", true, ["71.0 %", "12.8 %", "0.06 %"]), column("self", true, ["6.66 ms", "1.20 ms", "5.21 µs"]),
+        column("median call", true, ["6.66 ms", "1.20 ms", ""])]})
+}
+
 #[test]
 fn components_have_the_columns_of_the_terminal_and_a_frame_that_scrolls() {
     let run = json!({"id": "r", "started": "2026-11-25", "command": "ellwand run --spans", "environment": {"cpu": "cpu"}, "trust": "", "warnings": []});
     let finding = json!({"title": "a limit", "class": "limit", "rule": "compute", "confidence": "high", "threshold": "the limit that takes most of the time",
         "evidence": [{"name": "share of the time that the limit of the processor explains in the core", "value": 0.93, "unit": "1"}]});
     let report = json!({"report_version": 1, "runs": [run], "workloads": [], "spans": [table("sequence 64"), table("sequence 256")],
-        "findings": [finding], "warnings": [], "limits": []});
+        "span_tables": [text(), text()], "findings": [finding], "warnings": [], "limits": []});
     let Some(mut browser) = Browser::start(500, 900) else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.html");
@@ -44,7 +54,7 @@ fn components_have_the_columns_of_the_terminal_and_a_frame_that_scrolls() {
         "component|calls|time|share|self|median call",
         "scores|1|6.66 ms|71.0 %|6.66 ms|6.66 ms",
         "softmax_of_every_head_of_the_layer|1|1.20 ms|12.8 %|1.20 ms|1.20 ms",
-        "(in no span)||5.21 µs|0.1 %|5.21 µs|",
+        "(in no span)||5.21 µs|0.06 %|5.21 µs|",
     ]);
     assert_eq!(lines, wanted);
     let indent =

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::formats::{spans_csv, with_plots};
-use crate::plots::{Plot, PlotNames, draw};
+use crate::formats::{TITLE, spans_csv, with_plots};
+use crate::plots::{Plot, draw};
 use crate::{Options, Report, ReportError, format};
 
 /// Writes `run.json`, `summary.csv`, `spans.csv` if there are spans, `report.md` and, if requested, `plots/*.png` and
@@ -49,14 +49,25 @@ pub fn write_all(report: &Report, dir: &Path, options: &Options) -> Result<Vec<P
 }
 
 /// Names of the files that [`write_all`] writes besides the plots.
-const FILES: [&str; 4] = ["report.md", "run.json", "summary.csv", "spans.csv"];
+const FILES: [&str; 4] = ["run.json", "summary.csv", "spans.csv", "report.md"];
 
-/// Existing paths in `dir` under names that [`write_all`] may use: files by name, and files in `plots` by `plots`.
-pub fn standing(dir: &Path, plots: &PlotNames) -> Vec<PathBuf> {
-    let named = FILES.map(|name| dir.join(name)).into_iter().filter(|path| path.symlink_metadata().is_ok());
-    let pictures = fs::read_dir(dir.join("plots")).into_iter().flatten().flatten();
-    let ours = pictures.filter(|entry| entry.file_name().to_str().is_some_and(|name| plots.holds(name)));
-    named.chain(ours.map(|entry| entry.path())).collect()
+/// Existing paths in `dir` under the names that [`write_all`] uses, and the plots that a report of ours links. The report is
+/// last: after a removal that fails, it still names the other plots.
+pub fn standing(dir: &Path) -> Vec<PathBuf> {
+    let report = dir.join("report.md");
+    // Opening a pipe would wait for a writer.
+    let text = if report.is_file() { fs::read_to_string(report).unwrap_or_default() } else { String::new() };
+    let text = text.strip_prefix(TITLE).unwrap_or_default();
+    let links =
+        text.split("](plots/").skip(1).filter_map(|rest| Path::new(rest.split_once(')')?.0).file_stem()?.to_str());
+    let plots = links.flat_map(|name| ["png", "svg"].map(|form| dir.join("plots").join(format!("{name}.{form}"))));
+    plots.chain(FILES.map(|name| dir.join(name))).filter(|path| path.symlink_metadata().is_ok()).collect()
+}
+
+/// The pictures in `dir/plots`, drawn by this program or not.
+pub fn pictures(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    let inside = fs::read_dir(dir.join("plots")).into_iter().flatten().flatten().map(|entry| entry.path());
+    inside.filter(|path| path.extension().is_some_and(|form| form == "png" || form == "svg"))
 }
 
 fn make_dir(dir: &Path) -> Result<(), ReportError> {

@@ -148,7 +148,11 @@ pub(crate) fn parts(
 impl Options {
     /// Writes a text in lines of the terminal's width; nothing if it is empty.
     pub(crate) fn print(&self, tone: Tone, text: &str, out: &mut dyn Write) -> io::Result<()> {
-        if text.is_empty() { Ok(()) } else { writeln!(out, "{}", paint(&wrap(text, self.width, 2), tone, self.color)) }
+        if text.is_empty() {
+            Ok(())
+        } else {
+            writeln!(out, "{}", paint(&wrap("", text, self.width, 2), tone, self.color))
+        }
     }
 
     /// Writes a blank line and a heading.
@@ -218,18 +222,18 @@ pub(crate) fn paint(text: &str, tone: Tone, color: bool) -> String {
     }
 }
 
-/// Breaks `text` into lines of at most `width` columns, with `indent` on all but the first. Words longer than a line
-/// are not broken.
-pub(crate) fn wrap(text: &str, width: Option<usize>, indent: usize) -> String {
-    let Some(width) = width else { return text.to_string() };
-    let mut out = String::new();
-    let mut used = 0;
-    for word in text.split(' ') {
-        if used > 0 && used + 1 + word.width() > width {
+/// `text` after `head`, broken between words into lines of at most `width` columns, with `indent` on all but the first. A
+/// word that is too long gets a separate line.
+pub fn wrap(head: &str, text: &str, width: Option<usize>, indent: usize) -> String {
+    let width = width.unwrap_or(usize::MAX);
+    let mut out = head.to_string();
+    let mut used = head.width();
+    for (index, word) in text.split_whitespace().enumerate() {
+        if index > 0 && used + 1 + word.width() > width {
             out.push('\n');
             out.extend(std::iter::repeat_n(' ', indent));
             used = indent;
-        } else if used > 0 || !out.is_empty() {
+        } else if index > 0 {
             out.push(' ');
             used += 1;
         }
@@ -321,7 +325,10 @@ mod tests {
 
     #[test]
     fn wrapping_keeps_words_and_indents() {
-        assert_eq!(wrap("one two three", Some(8), 2), "one two\n  three");
-        assert_eq!(wrap("one", Some(1), 2), "one");
+        assert_eq!(wrap("", "one two three", Some(8), 2), "one two\n  three");
+        assert_eq!(wrap("  --n  ", "the number of things", Some(18), 7), "  --n  the number\n       of things");
+        assert_eq!(wrap("", "incomprehensibilities are long", Some(10), 2), "incomprehensibilities\n  are long");
+        assert_eq!(wrap("a ", "b  c", None, 2), "a b c");
+        assert_eq!(wrap("  x", "", Some(1), 2), "  x");
     }
 }

@@ -16,15 +16,16 @@ pub use diagnose::{
     Class, Confidence, Diagnosis, DiagnosisRule, Evidence, Finding, Lever, Limit, Part, RULES, Saving, place,
 };
 pub use error::ReportError;
-pub use files::{standing, write_all};
+pub use files::{pictures, standing, write_all};
 pub use formats::{FORMATS, Format, format};
 #[cfg(feature = "page")]
 pub use formats::{html, page_model};
+pub use grid::wrap;
 pub use model::{
     AlongAxis, AxisInfo, Beside, Best, Bound, CaseInfo, ComparisonInfo, Growth, HeldUp, MachineInfo, MachineRow,
     Machines, MetricValue, Options, Remark, Report, Row, RunInfo, Section, SpanRow, SpanTable, Speedup, Stats, Status,
 };
-pub use plots::{Plot, PlotNames, draw, undrawn};
+pub use plots::{Plot, draw, undrawn};
 #[cfg(feature = "plots")]
 pub use plots::{Trend, TrendPoint, draw_trend};
 

@@ -115,6 +115,23 @@ fn json_holds_the_same_numbers() {
     assert_eq!(serde_json::from_str::<serde_json::Value>(lines.lines().next().unwrap()).unwrap()["components"], *first);
 }
 
+#[test]
+#[cfg(feature = "page")]
+fn the_page_has_the_columns_and_words_of_the_table() {
+    let report = Report::from_records(&[record(&all())], &Options::default()).unwrap();
+    let page = ellwand_report::page_model(&report).unwrap();
+    let table = text(&[record(&all())], "table", None);
+    for index in [0, 1] {
+        let shown = &page["span_tables"][index];
+        assert!(table.contains(shown["terms"].as_str().unwrap()), "{shown}");
+        let columns = shown["columns"].as_array().unwrap();
+        for cell in columns.iter().flat_map(|column| column["cells"].as_array().unwrap()) {
+            assert!(table.contains(cell.as_str().unwrap()), "{cell}: {table}");
+        }
+    }
+    assert_eq!(page["span_tables"][0]["columns"][0]["cells"][1], "  head", "indented below attention");
+}
+
 /// Two components inside a third, in iterations of 60 us: 50 us in `products`, 2 us in `decoding`, 3 us outside both.
 /// `pauses` lists iterations with their extra time, all of it in `decoding`.
 fn paused(iterations: usize, pauses: &[(usize, f64)]) -> Spans {

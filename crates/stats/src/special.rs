@@ -103,37 +103,14 @@ pub fn student_t_upper_quantile(tail: f64, df: f64) -> Result<f64, StatsError> {
     if tail > 0.5 {
         return Ok(-student_t_upper_quantile(1.0 - tail, df)?);
     }
-    if tail == 0.5 {
-        return Ok(0.0);
-    }
-    // ln P(T > t) is a decreasing, concave function of ln t: Newton's method inside a bracket.
-    let ln_density_constant = ln_gamma(0.5 * (df + 1.0)) - ln_gamma(0.5 * df) - 0.5 * (df * std::f64::consts::PI).ln();
-    let (mut low, mut high) = (f64::MIN_POSITIVE.ln(), 0.0);
-    while student_t_upper_tail(f64::exp(high), df) > tail {
-        low = high;
-        high += 1.0;
-        if high > 700.0 {
-            break;
-        }
-    }
-    let mut at: f64 = high;
-    for _ in 0..200 {
-        let t = at.exp();
-        let p = student_t_upper_tail(t, df);
-        if p > tail {
-            low = at
-        } else {
-            high = at
-        }
-        let density = (ln_density_constant - 0.5 * (df + 1.0) * (t * t / df).ln_1p()).exp();
-        let newton = at + (p.ln() - tail.ln()) * p / (t * density);
-        let next = if newton > low && newton < high { newton } else { 0.5 * (low + high) };
-        if (next - at).abs() <= 1e-15 * at.abs().max(1.0) {
-            return Ok(next.exp());
-        }
-        at = next;
-    }
-    Ok(at.exp())
+    // I_x(df / 2, 1 / 2) = 2 tail with x = df / (df + t^2); near the middle, the mirrored form keeps the digits of 1 - x.
+    Ok(if tail < 0.1 {
+        let x = incomplete_beta_inverse(2.0 * tail, 0.5 * df, 0.5);
+        (df * (1.0 - x) / x).sqrt()
+    } else {
+        let y = incomplete_beta_inverse(1.0 - 2.0 * tail, 0.5, 0.5 * df);
+        (df * y / (1.0 - y)).sqrt()
+    })
 }
 
 /// P(X >= `count`) for X binomial with `trials` and success probability `share`: I_share(count, trials - count + 1),

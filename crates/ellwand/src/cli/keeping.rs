@@ -6,7 +6,7 @@ use ellwand_bench::compare::{Decision, Terms};
 use ellwand_bench::{Writer, arms, writer};
 use ellwand_core::Registry;
 use ellwand_core::record::{Arm, Centre, Comparison, Ended, Settings};
-use ellwand_report::{Options, PlotNames};
+use ellwand_report::Options;
 
 use super::args::CompareArgs;
 use super::exit::Failure;
@@ -25,7 +25,7 @@ impl Keeper {
     /// Begins the record in the directory that `-o` names; `None` without one.
     pub(super) fn begin(registry: &Registry, args: &CompareArgs, line: Vec<String>) -> Result<Option<Self>, Failure> {
         let Some(dir) = args.session.output.clone() else { return Ok(None) };
-        standing::claim(&dir, args.session.overwrite, &PlotNames::default(), "--overwrite replaces it")?;
+        standing::claim(&dir, args.session.overwrite, false, "--overwrite replaces it")?;
         output::directory("-o", &dir)?;
         let mut here = ceilings::environment(registry);
         here.ceilings = ceilings::kept(&here).unwrap_or_default();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ellwand_bench::plan::{Selection, cases};
 use ellwand_core::workload::{Port, Ports};
 use ellwand_core::{DeviceKind, Implementation, Registry, Size, Value as CaseValue, Workload};
+use ellwand_report::wrap;
 use serde_json::{Value, json};
 
 use super::args::{Form, ListArgs, defaults, range};
@@ -51,7 +52,7 @@ fn write_overview(workloads: &[Arc<dyn Workload>], out: &mut dyn Write) -> io::R
         writeln!(out, "{name}")?;
         for workload in workloads.iter().filter(|workload| group(workload) == name) {
             let head = format!("  {:column$}  ", workload.name());
-            writeln!(out, "{}", output::wrapped(&head, workload.about(), head.len(), output::width()))?;
+            writeln!(out, "{}", wrap(&head, workload.about(), output::width(), head.len()))?;
         }
         writeln!(out)?;
     }
@@ -68,7 +69,7 @@ fn write_devices(registry: &Registry, out: &mut dyn Write) -> io::Result<()> {
     }
     let others = registry.devices().iter().any(|device| device.kind() != DeviceKind::Cpu);
     if others || registry.absences().next().is_some() {
-        writeln!(out, "{}", output::wrapped("", DeviceKind::EXPERIMENTAL, 0, output::width()))?;
+        writeln!(out, "{}", wrap("", DeviceKind::EXPERIMENTAL, output::width(), 0))?;
     }
     Ok(())
 }
@@ -84,14 +85,14 @@ const ABOUT: usize = 21;
 
 /// A name and its description, on as many lines as the terminal needs.
 fn entry(name: &str, about: &str, width: Option<usize>) -> String {
-    output::wrapped(&format!("  {name:18} "), about, ABOUT, width)
+    wrap(&format!("  {name:18} "), about, width, ABOUT)
 }
 
 fn write_workload(registry: &Registry, workload: &dyn Workload, out: &mut dyn Write) -> io::Result<()> {
     let width = output::width();
     let groups =
         if workload.groups().is_empty() { String::new() } else { format!("  [{}]", workload.groups().join(", ")) };
-    writeln!(out, "{}{groups}\n{}", workload.name(), output::wrapped("  ", workload.about(), 2, width))?;
+    writeln!(out, "{}{groups}\n{}", workload.name(), wrap("  ", workload.about(), width, 2))?;
     for axis in workload.axes() {
         let aliases: String = axis.aliases.iter().map(|alias| format!(", --{alias}")).collect();
         let about = format!("{} ({}; default {}{aliases})", axis.about, range(axis), defaults(axis));
@@ -99,7 +100,7 @@ fn write_workload(registry: &Registry, workload: &dyn Workload, out: &mut dyn Wr
     }
     for (index, size) in sizes(workload).iter().enumerate() {
         let head = format!("  {:18} ", if index == 0 { "--size" } else { "" });
-        writeln!(out, "{}", output::wrapped(&head, &size.line(), ABOUT + 2, width))?;
+        writeln!(out, "{}", wrap(&head, &size.line(), width, ABOUT + 2))?;
     }
     for implementation in registry.implementations(workload.name()) {
         let note = unavailable(registry, implementation).unwrap_or_else(|| implementation.about.clone());
@@ -167,7 +168,7 @@ fn write_arrays(what: &str, arrays: &[Array], width: Option<usize>, out: &mut dy
         let optional = if port.required { "" } else { ", optional" };
         let flags = only_with.as_ref().map_or_else(String::new, |flags| format!(", only with {flags}"));
         let about = format!("{}: {} {}{optional}{flags}; {}", port.name, port.dtype, port.shape, port.about);
-        writeln!(out, "{}", output::wrapped(&head, &about, ABOUT + 2, width))?;
+        writeln!(out, "{}", wrap(&head, &about, width, ABOUT + 2))?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use ellwand_core::{Environment, InputError, replace_file};
+use ellwand_report::wrap;
 
 use super::exit::Failure;
 
@@ -77,28 +78,6 @@ pub(super) fn width() -> Option<usize> {
     columns.or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))).or(Some(100))
 }
 
-/// Text whose first line begins with `head` and whose other lines are indented by `indent`, broken between words at the
-/// width, if any; a word that is too long gets a separate line.
-pub(super) fn wrapped(head: &str, text: &str, indent: usize, width: Option<usize>) -> String {
-    let width = width.unwrap_or(usize::MAX);
-    let mut out = head.to_string();
-    let mut column = head.chars().count();
-    for (index, word) in text.split_whitespace().enumerate() {
-        let length = word.chars().count();
-        if index > 0 && column + 1 + length > width {
-            out.push('\n');
-            out.extend(std::iter::repeat_n(' ', indent));
-            column = indent;
-        } else if index > 0 {
-            out.push(' ');
-            column += 1;
-        }
-        out.push_str(word);
-        column += length;
-    }
-    out
-}
-
 /// Writes prose; lines are broken at the terminal's width and continue two columns further in.
 pub(super) fn prose(out: &mut dyn Write, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut text = Vec::new();
@@ -110,7 +89,7 @@ pub(super) fn prose(out: &mut dyn Write, write: impl FnOnce(&mut dyn Write) -> i
         } else {
             let inner = line.trim_start();
             let indent = line.len() - inner.len();
-            writeln!(out, "{}", wrapped(&line[..indent], inner, indent + 2, width))?;
+            writeln!(out, "{}", wrap(&line[..indent], inner, width, indent + 2))?;
         }
     }
     Ok(())
@@ -260,14 +239,6 @@ mod tests {
         assert_eq!(stamp(0), "19700101-000000");
         assert_eq!(stamp(951_782_400_000), "20000229-000000");
         assert_eq!(stamp(1_795_239_012_345), "20261121-053012");
-    }
-
-    #[test]
-    fn long_lines_break_between_words() {
-        assert_eq!(wrapped("  --n  ", "the number of things", 7, Some(18)), "  --n  the number\n       of things");
-        assert_eq!(wrapped("", "incomprehensibilities are long", 2, Some(10)), "incomprehensibilities\n  are long");
-        assert_eq!(wrapped("a ", "b  c", 2, None), "a b c");
-        assert_eq!(wrapped("  x", "", 2, Some(1)), "  x");
     }
 
     #[test]

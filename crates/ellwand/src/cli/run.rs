@@ -11,7 +11,6 @@ use ellwand_bench::{Blocks, Cell, Event, Instrument, Plan, resolutions, writer};
 use ellwand_core::record::{Measurement, Outcome as Fate, Record, Run};
 use ellwand_core::tensor::Tensors;
 use ellwand_core::{Caches, Environment, InputError, Registry};
-use ellwand_report::PlotNames;
 
 use super::args::{FailOn, Measuring, RunArgs, RunFormat};
 use super::budgets::{self, Budgets, Verdict};
@@ -46,7 +45,7 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
     let named = directory_of(args);
     let free = || output::default_directory(&args.how.chosen.workload, started);
     let dir = named.clone().unwrap_or_else(free);
-    make_room(&dir, args, &plan, registry)?;
+    make_room(&dir, args)?;
     // From here on Ctrl-C must leave everything consistent.
     signals::stop_on_ctrl_c(signals::NOTHING_KEPT);
     let new = !dir.exists();
@@ -152,7 +151,7 @@ fn refuse_cold(args: &RunArgs) -> Result<(), InputError> {
 }
 
 /// Refuses an output directory with other content.
-fn make_room(dir: &Path, args: &RunArgs, plan: &Plan, registry: &Registry) -> Result<(), InputError> {
+fn make_room(dir: &Path, args: &RunArgs) -> Result<(), InputError> {
     if args.resume && directory_of(args).is_none() {
         let problem = "it continues the record in a directory, but no directory is named";
         return Err(InputError::new("--resume", problem, "-o with the directory of the record"));
@@ -160,8 +159,8 @@ fn make_room(dir: &Path, args: &RunArgs, plan: &Plan, registry: &Registry) -> Re
     if args.resume && dir.join(RECORD).exists() {
         return Ok(());
     }
-    let plots = if args.reports.no_plot { PlotNames::default() } else { standing::plots_of(plan, registry) };
-    standing::claim(dir, args.session.overwrite, &plots, "--resume continues it, --overwrite replaces it")?;
+    let plots = !args.reports.no_plot;
+    standing::claim(dir, args.session.overwrite, plots, "--resume continues it, --overwrite replaces it")?;
     if args.resume && !Stage::waits(dir) {
         output::note(&format!("note: {} holds no record to resume; this starts a new run", dir.display()));
     }

@@ -4,10 +4,9 @@
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use ellwand_bench::{Plan, writer};
+use ellwand_bench::writer;
+use ellwand_core::InputError;
 use ellwand_core::record::Record;
-use ellwand_core::{InputError, Registry};
-use ellwand_report::PlotNames;
 
 use super::exit::Failure;
 use super::stage::Stage;
@@ -17,8 +16,9 @@ use super::{output, spans};
 pub(super) const RECORD: &str = "record.jsonl";
 
 /// Refuses, as the directory of a new record, one that contains a record, or files of the user under names that this
-/// program would write; with `overwrite`, refuses only entries that are not files.
-pub(super) fn claim(dir: &Path, overwrite: bool, plots: &PlotNames, help: &str) -> Result<(), InputError> {
+/// program would write, or with `plots` any pictures among which it would write; with `overwrite`, refuses only
+/// entries that are not files.
+pub(super) fn claim(dir: &Path, overwrite: bool, plots: bool, help: &str) -> Result<(), InputError> {
     let path = dir.join(RECORD);
     // Opening a pipe would wait for a reader.
     if path.metadata().is_ok_and(|about| about.file_type().is_fifo()) {
@@ -51,7 +51,7 @@ impl Results {
             let what = "which replace those in the directory above when they are complete";
             output::note(&format!("note: continuing the results in {}, {what}", stage.dir().display()));
             Some(stage)
-        } else if overwrite && (there() || !ellwand_report::standing(home, &PlotNames::default()).is_empty()) {
+        } else if overwrite && (there() || !ellwand_report::standing(home).is_empty()) {
             writer::refuse_in_use(&home.join(RECORD))?;
             let stage = Stage::begin(home)?;
             // From now on `--resume` refers to these results, although their record has no line yet.
@@ -96,7 +96,7 @@ impl Results {
             return Err(anyhow::anyhow!("{home} vanished while it was written to; the results are in {there}").into());
         }
         if let Some(stage) = self.stage {
-            stage.place(&made_from(&self.home, read(&self.home.join(RECORD)).as_ref()))?;
+            stage.place(&made_from(&self.home))?;
         }
         // Python's benchmark of layers reads the record and deletes it.
         if std::env::var_os("ELLWAND_TEMPORARY").is_none() {
@@ -106,35 +106,26 @@ impl Results {
     }
 }
 
-/// Plots that a run of the plan could draw.
-pub(super) fn plots_of(plan: &Plan, registry: &Registry) -> PlotNames {
-    let cases = || plan.cells.iter().map(|cell| &cell.case);
-    PlotNames::new(
-        cases().map(|case| case.workload.as_str()),
-        plan.cells.iter().flat_map(|cell| cell.workload.axes().iter().map(|axis| axis.name)),
-        registry.devices().iter().map(|device| device.id()),
-        &registry.views,
-    )
-}
-
 /// The record at a path. Reads only a regular file: a device may have no end.
 fn read(path: &Path) -> Option<Record> {
     if path.is_file() { writer::read(path).ok() } else { None }
 }
 
-/// Refuses a directory without a record if an entry has a name that this program would write.
-pub(super) fn only_ours(dir: &Path, plots: &PlotNames) -> Result<(), InputError> {
-    let Some(path) = ellwand_report::standing(dir, plots).into_iter().next() else { return Ok(()) };
+/// Refuses a directory without a record if an entry has a name that this program would write, and with `plots` also if
+/// it contains pictures where this program would write plots.
+pub(super) fn only_ours(dir: &Path, plots: bool) -> Result<(), InputError> {
+    let pictures = ellwand_report::pictures(dir).filter(|_| plots);
+    let Some(path) = ellwand_report::standing(dir).into_iter().chain(pictures).next() else { return Ok(()) };
     if dir.join(RECORD).exists() {
         return Ok(());
     }
     let problem = format!("{} exists and was not written by Ellwand", path.display());
-    Err(InputError::new("-o", problem, "a new directory").help("--overwrite replaces it"))
+    Err(InputError::new("-o", problem, "a new directory").help("--overwrite replaces files of the same name"))
 }
 
 /// The files made from the record in a directory: reports, plots and traces.
-pub(super) fn made_from(dir: &Path, record: Option<&Record>) -> Vec<PathBuf> {
-    let mut files = ellwand_report::standing(dir, &record.map(PlotNames::of).unwrap_or_default());
+pub(super) fn made_from(dir: &Path) -> Vec<PathBuf> {
+    let mut files = ellwand_report::standing(dir);
     let inside = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     files.extend(inside.filter(|path| spans::is_trace(path)));
     files
@@ -161,7 +152,7 @@ pub(super) fn for_report(
             return Err(error.help("--overwrite replaces the report and leaves the record"));
         }
         output::note(&format!("note: {} is from another run than the report that is now next to it", path.display()));
-        return Ok(ellwand_report::standing(dir, &there.as_ref().map(PlotNames::of).unwrap_or_default()));
+        return Ok(ellwand_report::standing(dir));
     }
     // The report of an earlier call was made from a record that is elsewhere.
     let path = dir.join("run.json");
@@ -177,22 +168,10 @@ pub(super) fn for_report(
             let error = InputError::new("-o", problem, "a new directory, or that of one of the records");
             return Err(error.help("--overwrite replaces the report"));
         }
-        return Ok(of_report(dir));
+        return Ok(ellwand_report::standing(dir));
     }
     if !overwrite {
-        only_ours(dir, &PlotNames::default())?;
-        records.iter().filter(|_| plots).try_for_each(|record| only_ours(dir, &PlotNames::of(record)))?;
+        only_ours(dir, plots)?;
     }
     Ok(Vec::new())
-}
-
-/// The files of a report whose record is elsewhere: its text names its plots.
-fn of_report(dir: &Path) -> Vec<PathBuf> {
-    let text = std::fs::read_to_string(dir.join("report.md")).unwrap_or_default();
-    let links =
-        text.split("](plots/").skip(1).filter_map(|rest| Path::new(rest.split_once(')')?.0).file_stem()?.to_str());
-    let plots = links.flat_map(|name| ["png", "svg"].map(|form| dir.join("plots").join(format!("{name}.{form}"))));
-    let mut files = ellwand_report::standing(dir, &PlotNames::default());
-    files.extend(plots.filter(|path| path.symlink_metadata().is_ok()));
-    files
 }

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use super::json::Whole;
 use super::readings::{self, Block};
+use super::spans;
+use crate::grid::Column;
 use crate::model::Section;
 use crate::model::curves::curves;
 use crate::model::roofline::rooflines;
@@ -19,7 +21,7 @@ pub fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     Ok(ellwand_page::run_page(&page_model(report)?, out)?)
 }
 
-/// The data of the page: the JSON of a report, its views, and its tables of readings as text.
+/// The data of the page: the JSON of a report, its views, and its tables of readings and components as text.
 ///
 /// # Errors
 /// When the report cannot be written as JSON.
@@ -30,6 +32,8 @@ pub fn page_model(report: &Report) -> Result<Value, ReportError> {
         let curves = [rooflines(report), curves(report)].concat();
         model.insert("curves".into(), serde_json::to_value(curves)?);
         model.insert("readings".into(), report.workloads.iter().map(|section| tables(report, section)).collect());
+        let spans = |table| json!({ "columns": text(&spans::columns(table, false)), "terms": spans::terms(table) });
+        model.insert("span_tables".into(), report.spans.iter().map(spans).collect());
     }
     Ok(model)
 }
@@ -38,15 +42,13 @@ pub fn page_model(report: &Report) -> Result<Value, ReportError> {
 fn tables(report: &Report, section: &Section) -> Value {
     // The page's table of results has no columns of readings.
     let tables = readings::tables_without(report, section, &[]);
-    let shared = if tables.shared { "Readings shared by all implementations of a case" } else { "Readings" };
-    let table = |(title, block): (&str, Block)| {
-        let columns: Vec<Value> = (block.columns.iter())
-            .map(|column| json!({ "head": column.head, "right": column.right, "cells": column.cells }))
-            .collect();
-        (!block.is_empty()).then(|| json!({ "title": title, "fixed": block.fixed, "columns": columns }))
+    let table = |block: Block| {
+        let columns = text(&block.columns);
+        (!block.is_empty()).then(|| json!({ "title": block.title, "fixed": block.fixed, "columns": columns }))
     };
-    [(shared, tables.alike), ("Readings by implementation", tables.implementations)]
-        .into_iter()
-        .filter_map(table)
-        .collect()
+    [tables.alike, tables.implementations].into_iter().filter_map(table).collect()
+}
+
+fn text(columns: &[Column]) -> Value {
+    columns.iter().map(|column| json!({ "head": column.head, "right": column.right, "cells": column.cells })).collect()
 }

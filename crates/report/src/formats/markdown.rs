@@ -14,6 +14,9 @@ mod compare;
 mod growth;
 mod summary;
 
+/// The first line, by which a report is known again.
+pub(crate) const TITLE: &str = "# Ellwand report";
+
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     with_plots(report, &[], out)
 }
@@ -44,7 +47,7 @@ fn without_tags(line: &str) -> String {
 }
 
 fn everything(report: &Report, plots: &[Plot], out: &mut dyn Write) -> Result<(), ReportError> {
-    writeln!(out, "# Ellwand report\n")?;
+    writeln!(out, "{TITLE}\n")?;
     for warning in &report.warnings {
         writeln!(out, "> **Warning.** {warning}\n")?;
     }
@@ -256,14 +259,8 @@ fn results(report: &Report, section: &Section, plots: &[Plot], out: &mut dyn Wri
     growth::along_axes(section, report.runs.len() > 1, out)?;
     steadiness(section, out)?;
     let tables = readings::tables(report, section);
-    for (title, block) in [
-        (if tables.shared { "Readings shared by all implementations of a case" } else { "Readings" }, tables.alike),
-        ("Readings by implementation", tables.implementations),
-    ] {
-        if block.is_empty() {
-            continue;
-        }
-        writeln!(out, "### {title}\n")?;
+    for block in [tables.alike, tables.implementations].iter().filter(|block| !block.is_empty()) {
+        writeln!(out, "### {}\n", block.title)?;
         if !block.fixed.is_empty() {
             writeln!(out, "Equal in all cases: {}.\n", block.fixed.join(", "))?;
         }

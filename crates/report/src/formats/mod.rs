@@ -24,7 +24,7 @@ mod targets;
 
 #[cfg(feature = "page")]
 pub use html::{page_model, write as html};
-pub(crate) use markdown::with_plots;
+pub(crate) use markdown::{TITLE, with_plots};
 #[cfg(feature = "plots")]
 pub(crate) use parts::{Component, Components, components, heading};
 pub(crate) use spans::write_csv as spans_csv;

@@ -16,10 +16,9 @@ pub(super) const METER_BYTES: f64 = Reading::RESIDENT_STEP;
 /// Readings of one kind: a table of those that vary, and a line of those that do not.
 #[derive(Default)]
 pub(crate) struct Block {
+    pub(crate) title: &'static str,
     /// Readings with the same value in every row, as text: `overload 1.25 %`.
     pub(crate) fixed: Vec<String>,
-    /// Headings of all readings.
-    pub(crate) titles: Vec<String>,
     /// Place and values of the readings that vary; empty if none does.
     pub(crate) columns: Vec<Column>,
 }
@@ -81,10 +80,12 @@ pub(super) fn tables_without(report: &Report, section: &Section, shown: &[&Readi
     let (alike, own): (Vec<&Reading>, Vec<&Reading>) = ids.into_iter().partition(|reading| alike(section, &reading.id));
     let first: Vec<&Row> = section.cases.iter().filter_map(|case| carrier(section, &case.rows)).collect();
     let rows: Vec<&Row> = section.rows.iter().filter(|row| !row.readings.is_empty()).collect();
+    let shared = section.cases.iter().any(|case| case.rows.len() > 1);
+    let title = if shared { "Readings shared by all implementations of a case" } else { "Readings" };
     Tables {
-        shared: section.cases.iter().any(|case| case.rows.len() > 1),
-        alike: block(report, section, &first, &alike, false),
-        implementations: block(report, section, &rows, &own, true),
+        shared,
+        alike: Block { title, ..block(report, section, &first, &alike, false) },
+        implementations: Block { title: "Readings by implementation", ..block(report, section, &rows, &own, true) },
     }
 }
 
@@ -94,7 +95,6 @@ fn block(report: &Report, section: &Section, rows: &[&Row], readings: &[&Reading
     let mut varying = Vec::new();
     for (index, reading) in readings.iter().enumerate() {
         let cells = texts(reading);
-        block.titles.push(title(reading));
         match cells.first() {
             Some(first) if cells.iter().all(|cell| cell == first) => {
                 block.fixed.push(format!("{} {first}", title(reading)));

@@ -43,7 +43,7 @@ fn rates(row: &SpanRow) -> String {
 }
 
 /// The columns of a table. `flat` writes full paths, for formats that lose indentation.
-fn columns(table: &SpanTable, flat: bool) -> Vec<Column> {
+pub(super) fn columns(table: &SpanTable, flat: bool) -> Vec<Column> {
     let rows = &table.rows;
     let name = |row: &SpanRow| {
         let outer = &row.path[..row.path.len().saturating_sub(1)];
@@ -90,7 +90,7 @@ fn title(table: &SpanTable) -> String {
 }
 
 /// Time of an iteration and the conditions of the recording.
-fn terms(table: &SpanTable) -> String {
+pub(super) fn terms(table: &SpanTable) -> String {
     let of = if table.left_out.is_empty() { String::new() } else { format!(" of {}", table.iterations) };
     let mut parts = vec![format!(
         "{}{of} iterations with spans on, {} each (mean; median {}): not a benchmark",

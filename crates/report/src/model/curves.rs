@@ -1,10 +1,10 @@
 //! Figures that the plots and the page draw from the same points: the rooflines, and the views of kind `curve`, which
 //! show one reading over another, such as the error of a code over its rate.
 
-use ellwand_core::view::Curve;
+use ellwand_core::view::{Curve, View};
 use serde::Serialize;
 
-use super::{AxisInfo, Report, Row, Section, curves_of};
+use super::{AxisInfo, Report, Row, Section};
 use crate::units::{clean, human};
 
 /// A figure of one workload, or of a run.
@@ -77,6 +77,14 @@ pub(crate) fn curves(report: &Report) -> Vec<Drawn> {
         }
     }
     all
+}
+
+/// The curves that a workload may have.
+fn curves_of<'a>(views: &'a [View], workload: &str) -> impl Iterator<Item = &'a Curve> {
+    views.iter().filter(move |view| view.is_about(workload)).filter_map(|view| match view {
+        View::Curve(curve) => Some(curve),
+        _ => None,
+    })
 }
 
 fn measured(series: &[Series]) -> impl Iterator<Item = (u64, u64)> {

@@ -1,7 +1,7 @@
 //! The report model: every number that a format prints, computed once from the records.
 
 use ellwand_core::record::{Basis, Param, Settings, Settling};
-use ellwand_core::view::{Curve, Implementations, View};
+use ellwand_core::view::{Implementations, View};
 use ellwand_core::{Better, Metric, Outcome, Provenance, Reading, Verdict, Work};
 use ellwand_core::{Caches, Parallelism, ceiling::Roof};
 use serde::{Serialize, Serializer, ser::SerializeMap};
@@ -404,14 +404,6 @@ pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec
         }
     }
     seen
-}
-
-/// The curves that a workload may have.
-pub(crate) fn curves_of<'a>(views: &'a [View], workload: &str) -> impl Iterator<Item = &'a Curve> {
-    views.iter().filter(move |view| view.is_about(workload)).filter_map(|view| match view {
-        View::Curve(curve) => Some(curve),
-        _ => None,
-    })
 }
 
 /// The first value with each key.

@@ -17,7 +17,6 @@ mod font;
 mod labels;
 #[cfg(feature = "plots")]
 mod lines;
-mod names;
 #[cfg(feature = "png")]
 mod png;
 #[cfg(feature = "plots")]
@@ -29,7 +28,6 @@ mod svg;
 #[cfg(feature = "plots")]
 mod trend;
 
-pub use names::PlotNames;
 #[cfg(feature = "plots")]
 pub use trend::{Trend, TrendPoint};
 

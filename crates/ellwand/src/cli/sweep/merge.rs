@@ -11,7 +11,7 @@ use ellwand_bench::{Writer, writer};
 use ellwand_core::case::Fnv;
 use ellwand_core::record::Record;
 use ellwand_core::{InputError, Run};
-use ellwand_report::{FORMATS, PlotNames};
+use ellwand_report::FORMATS;
 
 use super::plan::{Planned, read};
 use super::{ranges, remedy, results};
@@ -92,7 +92,7 @@ fn remove(dir: &Path) -> Result<(), Failure> {
     let path = dir.join(RECORD);
     writer::refuse_in_use(&path)?;
     // The record last, so that a second attempt finds it.
-    for file in standing::made_from(dir, writer::read(&path).ok().as_ref()).into_iter().chain([path]) {
+    for file in standing::made_from(dir).into_iter().chain([path]) {
         fs::remove_file(&file).with_context(|| format!("{} cannot be removed", file.display()))?;
     }
     let _ = fs::remove_dir(dir.join("plots"));
@@ -169,7 +169,7 @@ fn warn_of_several(class: &str, machines: &Machines) {
 /// Writes the record of a machine and its report.
 fn write(args: &MergeArgs, planned: &Planned, dir: &Path, machine: &str, records: &[Record]) -> Result<(), Failure> {
     let Some(first) = records.first() else { return Ok(()) };
-    standing::claim(dir, args.overwrite, &PlotNames::default(), "--overwrite replaces it")?;
+    standing::claim(dir, args.overwrite, !args.reports.no_plot, "--overwrite replaces it")?;
     output::directory("-o", dir)?;
     let results = Results::open(dir, args.overwrite, false)?;
     let path = results.dir().join(RECORD);

@@ -71,6 +71,14 @@ export function table(title, heads, texts, rows) {
     h("table", { class: "results" }, h("thead", {}, h("tr", {}, heads.map((head, i) => h("th", { scope: "col", class: texts.includes(i) ? "text" : null }, head)))), h("tbody", {}, rows)));
 }
 
+// A table of columns of text. The first names the rows; spaces before a name indent it below another.
+export function textTable(title, columns) {
+  const name = (text) => h("th", { scope: "row", style: { "padding-left": `${8 + 8 * (text.length - text.trimStart().length)}px` } }, text.trimStart());
+  const cell = (column, row, i) => (i === 0 && !column.right ? name(column.cells[row]) : h("td", { class: column.right ? null : "text" }, column.cells[row]));
+  const rows = columns[0].cells.map((_, row) => h("tr", {}, columns.map((column, i) => cell(column, row, i))));
+  return table(title, columns.map((one) => one.head), columns.map((one, i) => (one.right ? -1 : i)), rows);
+}
+
 export function empty(text) {
   return h("p", { class: "empty" }, prose(text));
 }

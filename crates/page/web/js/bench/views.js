@@ -1,6 +1,6 @@
 // The views in the record: targets, curves of two readings, components of a whole, tables of readings.
 import { tokens } from "../base/color.js";
-import { append, h, prose, section, table } from "../base/dom.js";
+import { append, h, prose, section, table, textTable } from "../base/dom.js";
 import { percent, plain, rate, sentence, significant } from "../base/format.js";
 import { Chart } from "../draw/plot.js";
 import { human } from "./model.js";
@@ -83,5 +83,5 @@ function targets(title, all, id) {
 // Readings of a workload, as text tables.
 export function readings(blocks) {
   return (blocks ?? []).map((block) => h("details", { open: true }, h("summary", {}, block.title), block.fixed.length > 0 && h("p", { class: "note" }, `Equal in all cases: ${block.fixed.join(", ")}`),
-    block.columns.length > 0 && table(block.title, block.columns.map((one) => one.head), block.columns.map((one, i) => (one.right ? -1 : i)), block.columns[0].cells.map((_, row) => h("tr", {}, block.columns.map((one) => h("td", { class: one.right ? null : "text" }, one.cells[row])))))));
+    block.columns.length > 0 && textTable(block.title, block.columns)));
 }

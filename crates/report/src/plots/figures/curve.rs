@@ -1,9 +1,8 @@
 //! Views of kind `curve`.
 
 use super::super::chart::{Body, Figure, Lines, Point, Scale, Series};
-use super::super::names::curve_file;
 use super::super::style::{LIMIT, Style};
-use super::footer;
+use super::{file_name, footer};
 use crate::model::Report;
 use crate::model::curves::{self, Drawn, curves};
 
@@ -15,7 +14,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
 fn figure(report: &Report, curve: Drawn) -> Option<Figure> {
     let section = report.workloads.iter().find(|section| Some(&section.workload) == curve.workload.as_ref())?;
     Some(Figure {
-        name: curve_file(&section.workload, &curve.id),
+        name: format!("{}-{}", file_name(&section.workload), file_name(&curve.id)),
         title: format!("{}: {}", section.workload, curve.title),
         subtitle: section.fixed_line(),
         footer: footer(report, ""),

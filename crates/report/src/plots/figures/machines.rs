@@ -1,7 +1,6 @@
 //! Several machines compared: the share of each machine's own ceiling.
 
 use super::super::chart::{Body, Dot, Dots, Figure, Scale};
-use super::super::names::MACHINES;
 use super::super::style::Style;
 use super::footer;
 use crate::model::Report;
@@ -34,7 +33,7 @@ pub(super) fn figure(report: &Report) -> Option<Figure> {
     groups.truncate(MOST);
     let scale = Scale { label: "share of the machine's own ceiling".into(), unit: "1".into(), ..Scale::default() };
     (!groups.is_empty()).then(|| Figure {
-        name: MACHINES.into(),
+        name: "across-machines".into(),
         title: "Share of each machine's own ceiling".into(),
         subtitle: String::new(),
         footer: footer(report, "medians, whiskers p10–p90"),
