@@ -87,14 +87,19 @@ impl Progress {
 
     /// Moves on to cell `index`.
     pub(super) fn cell(&mut self, index: usize, name: &str) {
-        if let Some((before, since)) = self.now.take() {
-            self.eta.done(before, since.elapsed().as_secs_f64());
-        }
+        self.learn();
         (self.now, self.named) = (Some((index, Instant::now())), false);
         let left = self.eta.left(index);
         self.heartbeat(index, &format!("about {} to go", human(left)));
         self.show(left);
         self.bar.set_message(self.labels.get(index).map_or_else(|| name.to_string(), Clone::clone));
+    }
+
+    /// Ends the current cell: its time improves the forecast for the others.
+    fn learn(&mut self) {
+        if let Some((index, since)) = self.now.take() {
+            self.eta.done(index, since.elapsed().as_secs_f64());
+        }
     }
 
     /// The label of cell `index`.
@@ -104,6 +109,7 @@ impl Progress {
 
     /// Prints a line about a finished cell if no bar is drawn and the whole takes long enough that a user waits for it.
     pub(super) fn finished(&mut self, index: usize, measurements: &[Measurement]) {
+        self.learn();
         let gone = self.begin.elapsed();
         if self.bar.is_hidden() && gone > WAITING {
             self.last = Instant::now();
@@ -279,7 +285,18 @@ fn labels(names: &[String]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{forecast, labels, time};
+    use std::time::{Duration, Instant};
+
+    use super::{Progress, forecast, labels, time};
+
+    #[test]
+    fn the_forecast_after_a_case_knows_what_the_case_took() {
+        let mut progress = Progress::new(2);
+        progress.cell(0, "a");
+        progress.now = Instant::now().checked_sub(Duration::from_secs(16)).map(|since| (0, since));
+        progress.finished(0, &[]);
+        assert!(progress.eta.left(1) >= 16.0, "{} s", progress.eta.left(1));
+    }
 
     #[test]
     fn the_time_of_a_long_run_is_printed_before_it() {
