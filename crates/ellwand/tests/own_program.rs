@@ -335,7 +335,8 @@ fn verdicts_and_exit_codes() {
             &["--blocks", "6"],
             4,
             &[
-                "undecided in its tail (90th percentile): there moody takes 2.000x the time of plain",
+                "undecided in its tail (90th percentile): no ",
+                ", at 99 %: there moody takes 2.000x the time of plain",
                 "--blocks 12 may decide it",
                 "the same within 1 %",
             ],

@@ -175,20 +175,31 @@ impl Progress {
     }
 
     fn show(&self, left: f64) {
+        self.bar.set_prefix(format!("{} to go", human(left)));
+        self.advance(left);
+    }
+
+    /// Moves the bar, with `left` seconds to go.
+    fn advance(&self, left: f64) {
         let gone = self.begin.elapsed().as_secs_f64();
         let left = left.clamp(0.0, CENTURY_S);
-        self.bar.set_prefix(format!("{} to go", human(left)));
         self.bar.set_position((PARTS as f64 * gone / (gone + left).max(1e-9)) as u64);
     }
 
-    /// Shows progress for a caller that predicts the remaining time itself, in seconds.
-    pub(super) fn ahead(&mut self, message: &str, left: f64) {
+    /// Shows progress for a caller that predicts the remaining time itself.
+    pub(super) fn ahead(&mut self, message: &str, left: Left) {
         if self.bar.is_hidden() {
-            self.line(message, &format!("about {} to go", human(left)));
+            self.line(message, &format!("{} to go", left.words()));
         } else if self.last.elapsed() >= Duration::from_millis(500) {
             self.last = Instant::now();
             self.bar.set_message(message.to_string());
-            self.show(left);
+            match left {
+                Left::About(seconds) => self.show(seconds),
+                Left::AtMost(seconds) => {
+                    self.bar.set_prefix(format!("{} to go", left.words()));
+                    self.advance(seconds);
+                }
+            }
         }
     }
 
@@ -205,6 +216,25 @@ impl Progress {
     /// Removes the bar.
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// Seconds to go.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Left {
+    /// A forecast.
+    About(f64),
+    /// The rest of a time limit, if a forecast is missing or beyond it.
+    AtMost(f64),
+}
+
+impl Left {
+    fn words(self) -> String {
+        match self {
+            Left::About(seconds) => format!("about {}", human(seconds)),
+            // Not in coarser units: a limit must not be rounded.
+            Left::AtMost(seconds) => format!("at most {:.0} s", seconds.ceil()),
+        }
     }
 }
 
@@ -287,7 +317,13 @@ fn labels(names: &[String]) -> Vec<String> {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::{Progress, forecast, labels, time};
+    use super::{Left, Progress, forecast, labels, time};
+
+    #[test]
+    fn a_limit_is_no_forecast() {
+        assert_eq!(Left::About(149.2).words(), "about 3 minutes");
+        assert_eq!(Left::AtMost(149.2).words(), "at most 150 s");
+    }
 
     #[test]
     fn the_forecast_after_a_case_knows_what_the_case_took() {

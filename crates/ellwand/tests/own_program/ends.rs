@@ -97,7 +97,7 @@ pub(crate) fn a_thousand_times_slower_is_measured_or_out_of_time() {
         let late = command(sides, &[]);
         assert_eq!(late.code, Some(6), "{}{}", late.stdout, late.stderr);
         let side = if sides[0] == "true" { "candidate" } else { "baseline" };
-        let why = format!("no verdict: out of time after 1.0 s: a run of the {side} had not ended by then");
+        let why = format!("no verdict: out of time after 1 s: a run of the {side} had not ended by then");
         assert!(late.stdout.starts_with(&why), "{}", late.stdout);
     }
     let json: Value =
