@@ -2,12 +2,13 @@
 
 use std::time::Instant;
 
-use ellwand_bench::compare::{Decision, End};
+use ellwand_bench::compare::{Call, Decision, End};
 use ellwand_core::stats::{Change, Difference};
 use ellwand_report::units;
 
 use super::args::CompareArgs;
-use super::verdict::digits as ratio_digits;
+use super::rows::{Row, Said};
+use super::verdict::{digits as ratio_digits, side_change};
 
 /// The usual time limits of a case and of all cases, in seconds.
 const CASE_S: f64 = 20.0;
@@ -99,6 +100,15 @@ pub(super) fn excluded(change: &Change) -> String {
         _ if change.high < 10.0 => format!("no ratio above {}, at 99 %", ratio_digits(change.high)),
         _ if change.low > 0.1 => format!("no ratio below {}, at 99 %", ratio_digits(change.low)),
         _ => "nothing is excluded yet".into(),
+    }
+}
+
+/// What an undecided row excludes, in its typical or slow slots if these are open.
+pub(super) fn excluded_by(row: &Row, decision: &Decision) -> Option<String> {
+    match row.said {
+        Said::Call(Call::Unsettled(name)) => Some(excluded(&side_change(decision, name))),
+        Said::Call(Call::As(Difference::Undecided { .. })) | Said::OneOfMany => Some(excluded(&decision.change)),
+        _ => None,
     }
 }
 
@@ -253,11 +263,8 @@ pub(super) fn human(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ellwand_bench::compare::Call;
-
     use super::*;
     use crate::cli::rows::samples::row;
-    use crate::cli::rows::{Row, Said};
     use crate::cli::verdict::sentence;
 
     #[test]
@@ -355,6 +362,9 @@ mod tests {
         ] {
             assert!(said.starts_with(start), "{said}");
         }
+        let by = |row: Row| excluded_by(&row, row.result.as_ref().unwrap());
+        assert_eq!(by(row(Call::Unsettled("p90"), 0.0)).as_deref(), Some("no difference above 13 %, at 99 %"));
+        assert_eq!(by(row(Call::As(Difference::Same), 0.0)), None);
     }
 
     #[test]

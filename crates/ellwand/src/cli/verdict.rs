@@ -163,7 +163,7 @@ fn names(row: &Row) -> [String; 2] {
 }
 
 /// The change that a side question is about.
-fn side_change(decision: &Decision, name: &str) -> Change {
+pub(super) fn side_change(decision: &Decision, name: &str) -> Change {
     decision.sides.iter().find(|side| side.name == name).map_or(decision.change, |side| side.change)
 }
 
@@ -309,7 +309,9 @@ fn as_json(row: &Row, rope: f64) -> Value {
             "elapsed_s": decision.elapsed_s,
             "ended": time::ended(decision.end),
             "excluded_above": time::excluded_above(&decision.change),
+            "excluded": time::excluded_by(row, decision),
             "needed_s": decision.needed_s,
+            "given_s": row.given.seconds,
         }),
     };
     let [baseline, candidate] = &row.names;
