@@ -6,7 +6,6 @@ import importlib.util
 import os
 import sys
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -146,14 +145,6 @@ def test_an_undecided_comparison_says_what_would_decide_it():
     longer = _measure._needed({**row, "needed_s": 81_853.0}, None)
     assert longer == "its time was up; more than an hour would be needed: choose a larger rope= or a smaller case"
     assert _measure._needed({**row, "needed_s": None}, None) == "its time was up; more time would hardly decide it"
-
-
-@pytest.mark.parametrize("unsettled", [None, "p90"])
-def test_an_undecided_comparison_says_what_is_excluded(unsettled):
-    row = {"verdict": "undecided", "unsettled": unsettled, "excluded": "no difference above 2.1 %, at 99 %", "blocks": [1] * 6}
-    row |= {"ratio": 1.0, "low": 0.99, "high": 1.02, "rope": 0.01, "seconds": [1e-3, 1e-3], "elapsed_s": 4.0, "ended": "its time was up"}
-    call = SimpleNamespace(names=["a", "b"], notes=tuple)
-    assert str(_measure._comparison(row, call, None).reason).startswith("no difference above 2.1 %, at 99 %; ")
 
 
 def test_ends_of_an_interval_that_say_nothing_are_no_numbers():

@@ -222,7 +222,7 @@ impl Progress {
 /// Seconds to go.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Left {
-    /// A forecast.
+    /// By a forecast of the rest.
     About(f64),
     /// The rest of a time limit, if a forecast is missing or beyond it.
     AtMost(f64),

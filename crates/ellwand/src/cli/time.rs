@@ -75,7 +75,7 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// The options that give this case so many seconds, which are more than it was given.
+    /// The options that give this case more time: `seconds`.
     fn raised_to(self, seconds: f64) -> String {
         let time = format!("--time {}", dense(seconds));
         match (self.is_share, seconds > self.case_s) {
