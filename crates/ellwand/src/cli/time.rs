@@ -156,8 +156,10 @@ pub(super) fn needed(decision: &Decision, rope: f64, given: Given) -> String {
             let time = human(seconds);
             // A pause of the machine or one slow start used up the time, or the user interrupted.
             if seconds <= given.seconds {
-                let again = format!("{ended}, although about {time} would do: run it again");
-                return format!("{again}, or choose a smaller case or a quieter machine{region}");
+                let again = if given.is_share { "run it again with a larger --total-time" } else { "run it again" };
+                return format!(
+                    "{ended}, although about {time} would do: {again}, or choose a smaller case or a quieter machine{region}"
+                );
             }
             let more = given.raised_to(seconds);
             format!("{ended}; about {time} needed ({more}), or a smaller case or a quieter machine{region}")
@@ -325,6 +327,8 @@ mod tests {
         assert!(needed(&open(End::Budget, 30.0), 0.01, given).contains("about 36 s needed (--time 36s)"));
         // The limit of all cases left this one less.
         let share = Given { case_s: 20.0, seconds: 0.5, is_share: true };
+        let soon = needed(&Decision { elapsed_s: 0.1, needed_s: Some(0.2), ..paused.clone() }, 0.01, share);
+        assert!(soon.contains("about 0.3 s would do: run it again with a larger --total-time, or"), "{soon}");
         let all = needed(&paused, 0.01, share);
         assert!(all.contains("about 1.2 s needed (a larger --total-time)"), "{all}");
         assert_eq!(settles(&open(End::Budget, 30.0), share), "a larger --total-time");
