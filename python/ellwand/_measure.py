@@ -257,7 +257,7 @@ def _raise_unless_measured(side: Measurement, args: tuple[Any, ...], kwargs: dic
 
 
 def _needed(row: dict[str, Any], planned: int | None) -> str:
-    """What would decide an undecided comparison: more blocks if the requested number were taken, else more time."""
+    """What would decide an undecided comparison: more blocks if the requested number were taken, else more time than it was given."""
     taken, more, seconds = len(row["blocks"]), row.get("more_blocks"), row.get("needed_s")
     if more and planned is not None and taken >= planned:
         return f"about {more} more blocks needed: blocks={taken + more}"
@@ -265,13 +265,19 @@ def _needed(row: dict[str, Any], planned: int | None) -> str:
         return f"{row['ended']}; more than an hour would be needed: choose a larger rope= or a smaller case"
     if seconds is None:
         return f"{row['ended']}; more time would hardly decide it"
-    return f"{row['ended']}; more time needed: time={math.ceil(1.2 * max(seconds, row['elapsed_s']))}"
+    needed = 1.2 * max(seconds, row["elapsed_s"])
+    # A pause of the machine used up the time, or the user interrupted.
+    if needed <= row.get("given_s", 0.0):
+        return f"{row['ended']}, although about {math.ceil(needed)} s would do: compare again"
+    return f"{row['ended']}; more time needed: time={math.ceil(needed)}"
 
 
 def _comparison(row: dict[str, Any], call: Call, blocks: int | None) -> Comparison:
     reason = _needed(row, blocks) if row["verdict"] == "undecided" else None
     if row.get("unsettled"):
         reason = f"the fastest times are the same, but the {row['unsettled']} of the slots has not settled"
+    if reason and row.get("excluded"):
+        reason = f"{row['excluded']}; {reason}"
     disturbed = row.get("disturbed") or 0.0
     contended = (f"contended: {disturbed:.0%} of the slots met a context switch",) if disturbed > 0.5 else ()
     return Comparison(

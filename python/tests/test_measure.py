@@ -140,6 +140,8 @@ def test_an_undecided_comparison_says_what_would_decide_it():
     row = {"blocks": [1] * 6, "more_blocks": 94, "needed_s": 30.5, "elapsed_s": 4.0, "ended": "its time was up"}
     assert _measure._needed(row, 6) == "about 94 more blocks needed: blocks=100"
     assert _measure._needed(row, 25) == _measure._needed(row, None) == "its time was up; more time needed: time=37"
+    paused = {**row, "needed_s": 1.0, "elapsed_s": 1.0, "given_s": 20.0}
+    assert _measure._needed(paused, None) == "its time was up, although about 2 s would do: compare again"
     longer = _measure._needed({**row, "needed_s": 81_853.0}, None)
     assert longer == "its time was up; more than an hour would be needed: choose a larger rope= or a smaller case"
     assert _measure._needed({**row, "needed_s": None}, None) == "its time was up; more time would hardly decide it"

@@ -237,6 +237,14 @@ def comparison(verdict, low, high):
     return Verdict(ellwand.Comparison("a", "b", verdict, 1.0, low, high, 0.01, (1.0, 1.0), 2, 1.0))
 
 
+@pytest.mark.parametrize("unsettled", [None, "p90"])
+def test_an_undecided_comparison_says_what_is_excluded(unsettled):
+    row = {"verdict": "undecided", "unsettled": unsettled, "excluded": "no difference above 2.1 %, at 99 %", "blocks": [1] * 6}
+    row |= {"ratio": 1.0, "low": 0.99, "high": 1.02, "rope": 0.01, "seconds": [1e-3, 1e-3], "elapsed_s": 4.0, "ended": "its time was up"}
+    call = types.SimpleNamespace(names=["a", "b"], notes=tuple)
+    assert str(_measure._comparison(row, call, None).reason).startswith("no difference above 2.1 %, at 99 %; ")
+
+
 def test_a_comparison_that_excludes_no_slow_down_fails_a_test():
     for verdict, high in (("faster", 0.9), ("same", 1.005), ("undecided", 1.05)):
         assert comparison(verdict, 0.8, high).is_not_slower()

@@ -210,7 +210,7 @@ impl<'a> Block<'a> {
                 return Ok(None);
             }
             let (settle::Steps { iterations, count }, cost) = (steps, shapes[arm].unwrap_or(Slot::whole(1, 0)));
-            let limit = self.limits.slot((cost.iteration_ns() * (iterations * count) as f64) as u64);
+            let limit = self.slot_limit((cost.iteration_ns() * (iterations * count) as f64) as u64);
             match self.arms[arm].ask(&Ask::Turn { iterations, count }, limit, self.interrupt)? {
                 Some(Answer::Curve { ns }) => Ok(Some(ns)),
                 other => self.arms[arm].unexpected(other),
@@ -244,6 +244,11 @@ impl<'a> Block<'a> {
             opened.slot = slot;
             self.arms[arm].put(Ask::Shape { slot });
         }
+    }
+
+    /// Moves the deadline of a block whose processes had to be ready before it.
+    pub(crate) fn extend(&mut self, end: Option<Instant>) {
+        self.end = end;
     }
 
     /// What an arm reported when it was ready, or how it ended.
@@ -281,7 +286,7 @@ impl<'a> Block<'a> {
     /// If the user interrupts.
     pub fn slot(&mut self, arm: usize, judged: bool) -> Result<Option<Sample>, Interrupted> {
         let Ok(opened) = &self.arms[arm].state else { return Ok(None) };
-        let limit = self.limits.slot(opened.slot.turn_ns());
+        let limit = self.slot_limit(opened.slot.turn_ns());
         match self.arms[arm].ask(&Ask::Slot { judged }, limit, self.interrupt)? {
             Some(Answer::Slot { sample }) => Ok(Some(sample)),
             other => self.arms[arm].unexpected(other),
@@ -300,7 +305,7 @@ impl<'a> Block<'a> {
             return Ok(());
         }
         let iterations = needed.min(most.max(1));
-        let limit = self.limits.slot(ns as u64);
+        let limit = self.slot_limit(ns as u64);
         match self.arms[arm].ask(&Ask::Turn { iterations, count: needed / iterations }, limit, self.interrupt)? {
             Some(Answer::Curve { .. }) => Ok(()),
             other => self.arms[arm].unexpected::<()>(other).map(|_| ()),
@@ -316,6 +321,11 @@ impl<'a> Block<'a> {
         let (limit, arm) = (self.check_limit(), &mut self.arms[arm]);
         arm.put(Ask::Again);
         arm.judged(limit, self.interrupt)
+    }
+
+    /// Time limit of slots that are expected to take `cost_ns`.
+    fn slot_limit(&self, cost_ns: u64) -> Duration {
+        self.limits.slot(cost_ns, self.end.map(|end| end.saturating_duration_since(Instant::now())))
     }
 
     /// Time limit of a second check: until the deadline, or until the arm counts as hanging.

@@ -142,6 +142,7 @@ impl Blocks<'_> {
         let slots: Vec<_> = (0..taking.len()).map(slot).collect();
         let late = || begin.elapsed().as_secs_f64() > self.budget_s;
         let end = self.end(begin, 1.0);
+        open.extend(end);
         let over = || end.is_some_and(|end| Instant::now() >= end);
         // Of a slow one the only slot is also the run that is judged again.
         let is_slow: Vec<bool> =

@@ -48,6 +48,7 @@ const TESTS: &[Test] = &[
     ("a_given_time_ends_what_is_not_ready", late::a_given_time_ends_what_is_not_ready),
     ("who_uses_the_time_up_is_named", late::who_uses_the_time_up_is_named),
     ("a_check_that_hangs_is_ended_with_the_time", late::a_check_that_hangs_is_ended_with_the_time),
+    ("a_slot_that_hangs_is_ended_with_the_time", late::a_slot_that_hangs_is_ended_with_the_time),
     ("a_stopped_process_is_named", late::a_stopped_process_is_named),
 ];
 

@@ -40,6 +40,7 @@ const TESTS: &[Test] = &[
     ("a_regression_since_a_revision_fails_in_every_format", sides::a_regression_since_a_revision_fails_in_every_format),
     ("records_suggest_and_never_decide", sides::records_suggest_and_never_decide),
     ("an_arm_that_ends_badly_late_has_no_verdict", ends::an_arm_that_ends_badly_late_has_no_verdict),
+    ("a_slot_that_hangs_ends_with_the_time", ends::a_slot_that_hangs_ends_with_the_time),
     ("a_thousand_times_slower_is_measured_or_out_of_time", ends::a_thousand_times_slower_is_measured_or_out_of_time),
     ("finished_cases_are_reported_at_once", ends::finished_cases_are_reported_at_once),
     ("fixed_counts_of_a_run", ends::fixed_counts_of_a_run),
@@ -254,7 +255,7 @@ fn registry() -> Registry {
         let answer = 2.0 * inputs.scalar("x")?;
         Ok(Box::new(Fickle(Toy { clock: late.clone(), cost: |_| 2_000_000, runs: 0, answer, y: 0.0 })))
     }));
-    for how in ["mortal", "turncoat"] {
+    for how in ["mortal", "turncoat", "hanging"] {
         let clock = ends.clone();
         registry.implementation(Implementation::cpu("double", how, "a toy", move |case, inputs, _| {
             let answer = 2.0 * inputs.scalar("x")?;
@@ -335,7 +336,8 @@ fn verdicts_and_exit_codes() {
             &["--blocks", "6"],
             4,
             &[
-                "undecided in its tail (90th percentile): there moody takes 2.000x the time of plain",
+                "undecided in its tail (90th percentile): no ",
+                ", at 99 %: there moody takes 2.000x the time of plain",
                 "--blocks 12 may decide it",
                 "the same within 1 %",
             ],

@@ -107,8 +107,12 @@ impl Pace<'_> {
         Ok(Some(self.spent.gone_s + forecast_s.max(self.soonest_s())))
     }
 
-    /// Seconds that the whole comparison is expected to take, at most its budget.
-    pub(super) fn whole_s(&self) -> f64 {
+    /// Seconds that the whole comparison is expected to take, at most its budget. The forecast is about the main question:
+    /// while a side question is `suspicious`, the comparison may take its whole budget.
+    pub(super) fn whole_s(&self, suspicious: bool) -> f64 {
+        if suspicious && self.terms.budget_s.is_finite() {
+            return self.terms.budget_s;
+        }
         let ahead = match self.course() {
             Ok(course) if self.blocks.len() >= FIRST => course.seconds(Guess::Likely),
             _ => self.soonest_s(),

@@ -97,7 +97,7 @@ pub(crate) fn over_blocks(
             Next::Block(next) => rounds = next,
             Next::End => return sofar.end(End::Hopeless),
         }
-        on_block(sofar.spent.gone_s, pace.whole_s());
+        on_block(sofar.spent.gone_s, pace.whole_s(suspicious));
     }
 }
 

@@ -202,20 +202,21 @@ fn one_slow_slot_in_four_is_found_beside_the_same_fastest_time() {
 
 /// Blocks of `rounds` rounds with this scatter between rounds and between processes; ends by its own clock.
 fn timed(budget_s: f64, rounds: f64, processes: f64, round_s: f64) -> (Result<Decision, NoDecision>, f64) {
-    timed_with(budget_s, rounds, processes, round_s, 1.0)
+    timed_with(budget_s, rounds, processes, round_s, 1.0, &mut |_, _| {})
 }
 
-/// The same; one candidate slot in six takes `tail` times its time.
+/// The same; one candidate slot in six takes `tail` times its time. `on_block` hears the forecasts.
 fn timed_with(
     budget_s: f64,
     rounds: f64,
     processes: f64,
     round_s: f64,
     tail: f64,
+    on_block: &mut dyn FnMut(f64, f64),
 ) -> (Result<Decision, NoDecision>, f64) {
     let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap().within(budget_s);
     let (mut gone_s, mut block) = (0.0, 0_usize);
-    let decided = over_blocks(&terms, &mut |_, _| {}, &mut |_, ask| {
+    let decided = over_blocks(&terms, on_block, &mut |_, ask| {
         let count = match ask.rounds {
             Rounds::Usual => 12,
             Rounds::Many => 96,
@@ -265,7 +266,7 @@ fn before_the_first_look_the_fewest_blocks_are_what_is_needed() {
 
 #[test]
 fn a_suspicious_tail_is_not_given_up_with_the_main_question() {
-    let (decided, gone_s) = timed_with(24.0, 0.0, 0.1, 0.04, 1.6);
+    let (decided, gone_s) = timed_with(24.0, 0.0, 0.1, 0.04, 1.6, &mut |_, _| {});
     let decision = decided.unwrap();
     assert_eq!(
         decision.call,
@@ -276,6 +277,16 @@ fn a_suspicious_tail_is_not_given_up_with_the_main_question() {
         decision.side_evidence
     );
     assert!(gone_s <= 24.0, "{gone_s}");
+}
+
+#[test]
+fn the_forecast_while_a_tail_is_suspicious_is_the_whole_time() {
+    let mut whole_s = Vec::new();
+    let (decided, gone_s) = timed_with(240.0, 0.0, 0.001, 0.04, 1.6, &mut |_, whole| whole_s.push(whole));
+    assert_eq!(decided.unwrap().call, Call::SlowerBeside("p90"));
+    assert!(gone_s > 5.0 && whole_s.len() > 5, "{gone_s}");
+    assert!(whole_s[..5].iter().all(|whole| *whole < 10.0), "before the first look: {whole_s:?}");
+    assert!(whole_s[5..].iter().all(|whole| *whole == 240.0), "{whole_s:?}");
 }
 
 #[test]

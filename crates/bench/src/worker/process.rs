@@ -35,6 +35,10 @@ fn cut(words: &mut Vec<u8>) {
 const LONGEST_ANSWER: usize = 16 << 20;
 /// Poll interval of the interrupt flag.
 const GLANCE: Duration = Duration::from_millis(100);
+/// A slot hangs if it outlasts the time for the whole by this many times its expected cost, but never within the first second:
+/// a busy machine may preempt its process.
+const OVERTIME: u32 = 4;
+const PREEMPTED: Duration = Duration::from_secs(1);
 /// How long a worker may take to close before it is killed.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -97,7 +101,7 @@ impl Launch {
 pub struct Limits {
     /// For inputs, preparation, first run, check and warm-up together.
     pub open: Duration,
-    /// For a slot, in addition to fifty times its expected cost.
+    /// For a slot, in addition to fifty times its expected cost; a time budget shortens it.
     pub slot: Duration,
 }
 
@@ -114,9 +118,11 @@ impl Limits {
         Self { open: self.open.min(left), ..self }
     }
 
-    /// The limit for a slot that is expected to take `cost_ns`.
-    pub fn slot(&self, cost_ns: u64) -> Duration {
-        self.slot + Duration::from_nanos(cost_ns.saturating_mul(50))
+    /// The limit for a slot that is expected to take `cost_ns`, if `left` of a time budget is left; `None` without one.
+    pub fn slot(&self, cost_ns: u64, left: Option<Duration>) -> Duration {
+        let usual = self.slot + Duration::from_nanos(cost_ns.saturating_mul(50));
+        let overtime = Duration::from_nanos(cost_ns).saturating_mul(OVERTIME);
+        left.map_or(usual, |left| usual.min(left.saturating_add(overtime).max(PREEMPTED)))
     }
 }
 
@@ -445,6 +451,19 @@ mod tests {
         let limits = Limits::default();
         assert_eq!(limits.until(None), limits);
         assert_eq!(limits.until(Some(Instant::now())).open, Duration::ZERO);
+    }
+
+    #[test]
+    fn a_time_budget_bounds_a_slot_too() {
+        let limit = |cost_ms: u64, left: Option<u64>| {
+            Limits::default().slot(cost_ms * 1_000_000, left.map(Duration::from_millis)).as_millis()
+        };
+        assert_eq!([limit(1, None), limit(1000, None)], [30_050, 80_000]);
+        assert_eq!(limit(1, Some(7000)), 7004);
+        assert_eq!(limit(2000, Some(0)), 8000, "an expected slot ends");
+        assert_eq!(limit(1, Some(0)), 1000, "its process may be preempted");
+        assert_eq!(limit(1, Some(300_000)), 30_050);
+        assert_eq!(Limits::default().slot(u64::MAX, Some(Duration::MAX)), Limits::default().slot(u64::MAX, None));
     }
 
     #[test]

@@ -47,6 +47,17 @@ pub(crate) fn a_check_that_hangs_is_ended_with_the_time() {
     block.close();
 }
 
+pub(crate) fn a_slot_that_hangs_is_ended_with_the_time() {
+    let until = (Limits::default(), Some(Instant::now() + Duration::from_secs(3)));
+    let mut block = open_until(&[spec("hangs")], &mut Known::default(), until);
+    while block.slot(0, false).unwrap().is_some() {}
+    let why = reason(&block, 0);
+    let (_, limit) = why.split_once("did not answer within ").unwrap();
+    let (seconds, step) = limit.split_once(" s ").unwrap();
+    assert!(seconds.parse::<f64>().unwrap() < 4.0 && step.starts_with("while taking a slot"), "{why}");
+    block.close();
+}
+
 pub(crate) fn a_stopped_process_is_named() {
     let until = (Limits { open: Duration::from_secs(3), ..Limits::default() }, None);
     let mut block = open_until(&[spec("steady")], &mut Known::default(), until);

@@ -286,21 +286,15 @@ fn xml(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::rows::samples::row;
     use ellwand_core::record::Outcome;
 
     fn broken(error: &str) -> Row {
         let fate = Outcome::Failed { error: error.into() };
         let names = ["a".to_string(), "b".to_string()];
-        Row {
-            case: "w/n=1,m=2".into(),
-            names,
-            result: Err(("the candidate", fate)),
-            said: Said::Nothing,
-            budgets: Vec::new(),
-            one_below_s: None,
-            remarks: Vec::new(),
-            measured: None,
-        }
+        let result = Err(("the candidate", fate));
+        let case = "w/n=1,m=2".into();
+        Row { case, names, result, said: Said::Nothing, ..row(Call::Withheld, 0.0) }
     }
 
     fn written(write: impl FnOnce(&[Row], &mut Vec<u8>) -> io::Result<()>, row: Row) -> String {
@@ -349,7 +343,7 @@ mod tests {
     #[test]
     fn what_is_written_fails_where_the_exit_code_does() {
         use crate::cli::exit::Exit;
-        use crate::cli::rows::{exit, samples::row};
+        use crate::cli::rows::exit;
         let unsupported = || Row {
             result: Err(("the candidate", Outcome::Unsupported { why: "no such device".into() })),
             ..broken("")

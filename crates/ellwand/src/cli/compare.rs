@@ -14,9 +14,9 @@ use super::contests::{Candidate, Contest, What, contests};
 use super::exit::{Exit, Failure, Outcome};
 use super::keeping::Keeper;
 use super::lines::Lines;
-use super::progress::Progress;
+use super::progress::{Left, Progress};
 use super::rows::{self, Decided, Row, Said};
-use super::time::{self, Clock};
+use super::time::{self, Clock, Given};
 use super::{certificate, ci, exit, output, records, report, signals, verdict};
 use ellwand_report::units;
 
@@ -151,7 +151,7 @@ fn refuse_measuring(args: &CompareArgs) -> Result<(), InputError> {
 fn decided(
     args: &CompareArgs,
     what: &What,
-    terms: &Terms,
+    (terms, given): (&Terms, Given),
     on_block: &mut dyn FnMut(f64, f64),
 ) -> Result<Option<Decided>, Failure> {
     let interrupt = signals::flag();
@@ -169,16 +169,15 @@ fn decided(
         Err(NoDecision::Interrupted) => return Ok(None),
         Err(NoDecision::OutOfTime(needed_s)) => {
             let why = match what {
-                What::Workers(_) => time::too_little(terms.budget_s, needed_s),
-                What::Commands(_) => time::too_little_for_commands(terms.budget_s, needed_s),
+                What::Workers(_) => time::too_little(given, needed_s),
+                What::Commands(_) => time::too_little_for_commands(given, needed_s),
             };
             Err((verdict::COMPARISON, Fate::Unsupported { why }))
         }
-        Err(late @ NoDecision::Late(side)) => {
-            let longer = time::dense(8.0 * terms.budget_s);
+        Err(NoDecision::Late(side)) => {
             let why = match what {
-                What::Workers(_) => format!("{late}; give it --time {longer}, or choose a smaller case"),
-                What::Commands(_) => time::late_command(terms.budget_s, side),
+                What::Workers(_) => time::late(given, side),
+                What::Commands(_) => time::late_command(given, side),
             };
             Err((verdict::COMPARISON, Fate::Unsupported { why }))
         }
@@ -207,13 +206,15 @@ fn measure(
         progress.cell(index, &contest.case);
         let name = progress.label(index);
         let terms = rows::terms(args.rope, args.blocks, args.limit.limits())?.among(cases.len());
-        let terms = terms.within(clock.of_case(index)).aged(args.age.unwrap_or(AGE_S));
+        let given = clock.of_case(index);
+        let terms = terms.within(given.seconds).aged(args.age.unwrap_or(AGE_S));
         let mut on_block = |gone_s: f64, whole_s: f64| {
-            let ahead_s = whole_s - gone_s + clock.after(index, whole_s);
-            progress.ahead(&format!("{name}, {:.0} s at most", terms.budget_s.ceil()), ahead_s);
+            let left_s = whole_s - gone_s + clock.after(index, whole_s);
+            let left = if whole_s < given.seconds { Left::About(left_s) } else { Left::AtMost(left_s) };
+            progress.ahead(&format!("{name}, {} at most", time::limit(given.seconds)), left);
         };
-        let Some(result) = decided(args, &contest.what, &terms, &mut on_block)? else { break };
-        let row = row(contest, result, limits, resolution_ns);
+        let Some(result) = decided(args, &contest.what, (&terms, given), &mut on_block)? else { break };
+        let row = row(contest, result, limits, (resolution_ns, given));
         unkept = keeper.as_mut().and_then(|keeper| keeper.keep(&row, &terms).err());
         let cut = matches!(&row.result, Ok(decision) if decision.end == End::Interrupted);
         rows.push(row);
@@ -233,7 +234,7 @@ fn measure(
     Ok((rows, unkept))
 }
 
-fn row(contest: Contest, result: Decided, limits: Option<&Budgets>, resolution_ns: f64) -> Row {
+fn row(contest: Contest, result: Decided, limits: Option<&Budgets>, (resolution_ns, given): (f64, Given)) -> Row {
     // A command is a whole process, which takes longer than the clock's resolution.
     let resolution_ns = if matches!(contest.what, What::Commands(_)) { 0.0 } else { resolution_ns };
     let Contest { case, names, mut candidate, what } = contest;
@@ -268,7 +269,8 @@ fn row(contest: Contest, result: Decided, limits: Option<&Budgets>, resolution_n
     remarks.extend(result.as_ref().ok().and_then(|decision| older(decision.reported.unable, &names)));
     let measured = candidate.filter(|_| result.is_ok());
     let measured = measured.map(|candidate| [candidate.case.workload, candidate.implementation]);
-    Row { measured, case, names, said: Said::of(&result, resolution_ns), result, budgets, one_below_s, remarks }
+    let said = Said::of(&result, resolution_ns);
+    Row { measured, case, names, said, result, given, budgets, one_below_s, remarks }
 }
 
 /// The side for which alone something is true.

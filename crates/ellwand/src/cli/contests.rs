@@ -113,7 +113,7 @@ fn of_commands(args: &CompareArgs, sides: [&String; 2]) -> Result<Vec<Contest>, 
 fn of_revision(registry: &Registry, args: &CompareArgs, revision: &str, ask: &Ask) -> Result<Vec<Contest>, Failure> {
     let expected = "one WORKLOAD or WORKLOAD:IMPLEMENTATION: both sides are this program";
     let workload = match (&args.sides()[..], &args.workload) {
-        ([one], None) => *one,
+        ([one], None) => &of_only_workload(registry, one),
         ([], Some(one)) => one,
         ([], None) => return Err(InputError::new("--baseline", "no workload is given", expected).into()),
         ([.., side], _) => {
@@ -198,6 +198,20 @@ fn implementations(
     Ok((cells, [first.to_string(), second.to_string()]))
 }
 
+/// The name with its workload, if it is an implementation of the program's only workload.
+fn of_only_workload(registry: &Registry, name: &str) -> String {
+    let listed = listed(registry);
+    let [only] = listed[..] else { return name.into() };
+    let is_one = registry.implementations(only).into_iter().any(|one| one.name == name);
+    if is_one && registry.find(name).is_none() { format!("{only}:{name}") } else { name.into() }
+}
+
+/// The program's workloads without those of the self-check, which every program contains.
+fn listed(registry: &Registry) -> Vec<&str> {
+    let all = registry.workloads().iter().map(|workload| workload.name());
+    all.filter(|name| !name.starts_with("selfcheck-")).collect()
+}
+
 /// Workload and implementation of both sides. A side without a workload uses that of the other, or the program's only
 /// one.
 fn two_sides<'a>(
@@ -205,13 +219,7 @@ fn two_sides<'a>(
     baseline: &'a str,
     candidate: &'a str,
 ) -> Result<[(&'a str, &'a str); 2], InputError> {
-    let listed: Vec<&str> = registry
-        .workloads()
-        .iter()
-        .map(|workload| workload.name())
-        // Every program contains those of the self-check.
-        .filter(|name| !name.starts_with("selfcheck-"))
-        .collect();
+    let listed = listed(registry);
     let split = [baseline, candidate].map(|text| text.split_once(':'));
     let only = match listed[..] {
         [only] => Some(only),

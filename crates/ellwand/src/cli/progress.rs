@@ -87,14 +87,19 @@ impl Progress {
 
     /// Moves on to cell `index`.
     pub(super) fn cell(&mut self, index: usize, name: &str) {
-        if let Some((before, since)) = self.now.take() {
-            self.eta.done(before, since.elapsed().as_secs_f64());
-        }
+        self.learn();
         (self.now, self.named) = (Some((index, Instant::now())), false);
         let left = self.eta.left(index);
         self.heartbeat(index, &format!("about {} to go", human(left)));
         self.show(left);
         self.bar.set_message(self.labels.get(index).map_or_else(|| name.to_string(), Clone::clone));
+    }
+
+    /// Ends the current cell: its time improves the forecast for the others.
+    fn learn(&mut self) {
+        if let Some((index, since)) = self.now.take() {
+            self.eta.done(index, since.elapsed().as_secs_f64());
+        }
     }
 
     /// The label of cell `index`.
@@ -104,6 +109,7 @@ impl Progress {
 
     /// Prints a line about a finished cell if no bar is drawn and the whole takes long enough that a user waits for it.
     pub(super) fn finished(&mut self, index: usize, measurements: &[Measurement]) {
+        self.learn();
         let gone = self.begin.elapsed();
         if self.bar.is_hidden() && gone > WAITING {
             self.last = Instant::now();
@@ -169,20 +175,31 @@ impl Progress {
     }
 
     fn show(&self, left: f64) {
+        self.bar.set_prefix(format!("{} to go", human(left)));
+        self.advance(left);
+    }
+
+    /// Moves the bar, with `left` seconds to go.
+    fn advance(&self, left: f64) {
         let gone = self.begin.elapsed().as_secs_f64();
         let left = left.clamp(0.0, CENTURY_S);
-        self.bar.set_prefix(format!("{} to go", human(left)));
         self.bar.set_position((PARTS as f64 * gone / (gone + left).max(1e-9)) as u64);
     }
 
-    /// Shows progress for a caller that predicts the remaining time itself, in seconds.
-    pub(super) fn ahead(&mut self, message: &str, left: f64) {
+    /// Shows progress for a caller that predicts the remaining time itself.
+    pub(super) fn ahead(&mut self, message: &str, left: Left) {
         if self.bar.is_hidden() {
-            self.line(message, &format!("about {} to go", human(left)));
+            self.line(message, &format!("{} to go", left.words()));
         } else if self.last.elapsed() >= Duration::from_millis(500) {
             self.last = Instant::now();
             self.bar.set_message(message.to_string());
-            self.show(left);
+            match left {
+                Left::About(seconds) => self.show(seconds),
+                Left::AtMost(seconds) => {
+                    self.bar.set_prefix(format!("{} to go", left.words()));
+                    self.advance(seconds);
+                }
+            }
         }
     }
 
@@ -199,6 +216,25 @@ impl Progress {
     /// Removes the bar.
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// Seconds to go.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Left {
+    /// By a forecast of the rest.
+    About(f64),
+    /// The rest of a time limit, if a forecast is missing or beyond it.
+    AtMost(f64),
+}
+
+impl Left {
+    fn words(self) -> String {
+        match self {
+            Left::About(seconds) => format!("about {}", human(seconds)),
+            // Not in coarser units: a limit must not be rounded.
+            Left::AtMost(seconds) => format!("at most {:.0} s", seconds.ceil()),
+        }
     }
 }
 
@@ -279,7 +315,24 @@ fn labels(names: &[String]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{forecast, labels, time};
+    use std::time::{Duration, Instant};
+
+    use super::{Left, Progress, forecast, labels, time};
+
+    #[test]
+    fn a_limit_is_no_forecast() {
+        assert_eq!(Left::About(149.2).words(), "about 3 minutes");
+        assert_eq!(Left::AtMost(149.2).words(), "at most 150 s");
+    }
+
+    #[test]
+    fn the_forecast_after_a_case_knows_what_the_case_took() {
+        let mut progress = Progress::new(2);
+        progress.cell(0, "a");
+        progress.now = Instant::now().checked_sub(Duration::from_secs(16)).map(|since| (0, since));
+        progress.finished(0, &[]);
+        assert!(progress.eta.left(1) >= 16.0, "{} s", progress.eta.left(1));
+    }
 
     #[test]
     fn the_time_of_a_long_run_is_printed_before_it() {

@@ -11,6 +11,7 @@ use ellwand_core::stats::{Difference, ebh};
 use super::args::FailOn;
 use super::budgets::{State, Verdict, broken};
 use super::exit::{Exit, Failure};
+use super::time::Given;
 
 /// Probability of a wrong verdict on the judged time, for a case and for the report; the side questions add half of it.
 pub(super) const ALPHA: f64 = 0.01;
@@ -24,6 +25,8 @@ pub(super) struct Row {
     pub(super) names: [String; 2],
     /// The decision, or how an arm ended.
     pub(super) result: Decided,
+    /// The time that it was given.
+    pub(super) given: Given,
     /// What is printed: the decision's own call, unless the number of cases or the resolution retracts it.
     pub(super) said: Said,
     /// Verdicts on the candidate's budgets.
@@ -197,8 +200,9 @@ pub(super) mod samples {
         };
         let names = ["plain".into(), "slower".into()];
         let (case, result) = ("w/n=1".into(), Ok(decision));
-        let (budgets, remarks) = (Vec::new(), Vec::new());
-        Row { case, names, result, said: Said::Call(call), budgets, one_below_s: None, remarks, measured: None }
+        let (budgets, remarks, given) =
+            (Vec::new(), Vec::new(), Given { case_s: 20.0, seconds: 20.0, is_share: false });
+        Row { case, names, result, given, said: Said::Call(call), budgets, one_below_s: None, remarks, measured: None }
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
     let change = &decision.change;
     let (takes, against) = takes(row, decision, [&baseline, &candidate]);
     match row.said {
-        Said::Call(Call::As(difference)) => called(difference, decision, rope, &takes, &cost),
+        Said::Call(Call::As(difference)) => called(difference, row, decision, rope, [&takes, &cost]),
         Said::Call(Call::SlowerBeside(name)) => {
             let slow = side_change(decision, name);
             let (what, ratio, bounds) = (about(name), times(slow.ratio), bounds(&slow));
@@ -93,7 +93,7 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
         Said::Call(Call::Unsettled(name)) => format!(
             "undecided {}: {}; {} {takes}, the same within {}, {cost}",
             about(name),
-            unsettled(decision, name, [&baseline, &candidate]),
+            unsettled(row, decision, name, [&baseline, &candidate]),
             where_judged(decision.basis),
             units::share(rope),
         ),
@@ -104,8 +104,9 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
             against
         ),
         Said::OneOfMany => format!(
-            "undecided: {takes}, {cost}; among many cases chance alone produces one such result: compare this case alone, or use {}",
-            time::settles(decision)
+            "undecided: {}: {takes}, {cost}; among many cases chance alone produces one such result: compare this case alone, or use {}",
+            time::excluded(change),
+            time::settles(decision, row.given)
         ),
         Said::BelowResolution(seconds) => format!(
             "below resolution: both take less than {} an iteration, which is too short to measure, {cost}",
@@ -143,13 +144,13 @@ fn at_most(seconds: f64, resolution: f64) -> String {
 }
 
 /// The answer to the main question in words.
-fn called(difference: Difference, decision: &Decision, rope: f64, takes: &str, cost: &str) -> String {
+fn called(difference: Difference, row: &Row, decision: &Decision, rope: f64, [takes, cost]: [&str; 2]) -> String {
     match difference {
         Difference::Slower => format!("slower: {takes}, {cost}"),
         Difference::Faster => format!("faster: {takes}, {cost}"),
         Difference::Same => format!("same within {}: {takes}, {cost}", units::share(rope)),
         Difference::Undecided { .. } => {
-            let (excluded, needed) = (time::excluded(&decision.change), time::needed(decision, rope));
+            let (excluded, needed) = (time::excluded(&decision.change), time::needed(decision, rope, row.given));
             format!("undecided: {excluded}: {takes}, {cost}; {needed}")
         }
     }
@@ -162,7 +163,7 @@ fn names(row: &Row) -> [String; 2] {
 }
 
 /// The change that a side question is about.
-fn side_change(decision: &Decision, name: &str) -> Change {
+pub(super) fn side_change(decision: &Decision, name: &str) -> Change {
     decision.sides.iter().find(|side| side.name == name).map_or(decision.change, |side| side.change)
 }
 
@@ -173,10 +174,10 @@ pub(super) fn against(seconds: [f64; 2]) -> String {
 }
 
 /// Why equal fastest times are not called the same, and what would decide it.
-fn unsettled(decision: &Decision, name: &str, [baseline, candidate]: [&str; 2]) -> String {
-    let (change, more) = (side_change(decision, name), time::settles(decision));
-    let (ratio, bounds) = (times(change.ratio), bounds(&change));
-    format!("there {candidate} takes {ratio} the time of {baseline} ({bounds}), and {more} may decide it")
+fn unsettled(row: &Row, decision: &Decision, name: &str, [baseline, candidate]: [&str; 2]) -> String {
+    let (change, more) = (side_change(decision, name), time::settles(decision, row.given));
+    let (ratio, bounds, excluded) = (times(change.ratio), bounds(&change), time::excluded(&change));
+    format!("{excluded}: there {candidate} takes {ratio} the time of {baseline} ({bounds}), and {more} may decide it")
 }
 
 /// The remark on answers that the reference judged only in part. The record stores the numbers, not these words.
@@ -308,7 +309,9 @@ fn as_json(row: &Row, rope: f64) -> Value {
             "elapsed_s": decision.elapsed_s,
             "ended": time::ended(decision.end),
             "excluded_above": time::excluded_above(&decision.change),
+            "excluded": time::excluded_by(row, decision),
             "needed_s": decision.needed_s,
+            "given_s": row.given.seconds,
         }),
     };
     let [baseline, candidate] = &row.names;

@@ -16,10 +16,12 @@ pub(crate) struct Late {
     toy: Toy,
     dies: bool,
     turns: bool,
+    hangs: bool,
 }
 
 impl Late {
-    /// `mortal` ends its seventh process at n = 2; `turncoat` gives another answer in its ninth.
+    /// `mortal` ends its seventh process at n = 2; `turncoat` gives another answer in its ninth. `hanging` hangs once
+    /// its answer has been judged.
     pub(crate) fn new(how: &str, case: &Case, toy: Toy) -> Self {
         let mut process = 0;
         if let Some(dir) = std::env::var_os(COUNT).filter(|_| case.float("n") == Some(2.0)) {
@@ -28,7 +30,8 @@ impl Late {
             open.write_all(b"x").unwrap();
             process = std::fs::metadata(&file).unwrap().len();
         }
-        Self { toy, dies: how == "mortal" && process == 7, turns: how == "turncoat" && process == 9 }
+        let [dies, turns] = [("mortal", 7), ("turncoat", 9)].map(|(name, nth)| how == name && process == nth);
+        Self { toy, dies, turns, hangs: how == "hanging" }
     }
 }
 
@@ -39,6 +42,9 @@ impl Prepared for Late {
         if self.toy.runs > 4 {
             if self.dies {
                 std::process::abort();
+            }
+            if self.hangs {
+                std::thread::sleep(std::time::Duration::from_secs(1000));
             }
             self.toy.y += f64::from(u8::from(self.turns));
         }
@@ -84,6 +90,14 @@ pub(crate) fn an_arm_that_ends_badly_late_has_no_verdict() {
     }
 }
 
+pub(crate) fn a_slot_that_hangs_ends_with_the_time() {
+    let hung = super::compare("hanging", &["--time", "4s"]);
+    assert_eq!(hung.code, Some(1), "{}{}", hung.stdout, hung.stderr);
+    let (_, limit) = hung.stdout.split_once("no verdict: the candidate failed: it did not answer within ").unwrap();
+    let seconds: f64 = limit.split_once(" s ").unwrap().0.parse().unwrap();
+    assert!(seconds < 5.0, "without a time limit a slot has 30 s: {}", hung.stdout);
+}
+
 pub(crate) fn a_thousand_times_slower_is_measured_or_out_of_time() {
     let fake = super::compare("sluggish", &[]);
     assert_eq!(fake.code, Some(3), "{}{}", fake.stdout, fake.stderr);
@@ -97,7 +111,7 @@ pub(crate) fn a_thousand_times_slower_is_measured_or_out_of_time() {
         let late = command(sides, &[]);
         assert_eq!(late.code, Some(6), "{}{}", late.stdout, late.stderr);
         let side = if sides[0] == "true" { "candidate" } else { "baseline" };
-        let why = format!("no verdict: out of time after 1.0 s: a run of the {side} had not ended by then");
+        let why = format!("no verdict: out of time after 1 s: a run of the {side} had not ended by then");
         assert!(late.stdout.starts_with(&why), "{}", late.stdout);
     }
     let json: Value =

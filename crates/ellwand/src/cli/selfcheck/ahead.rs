@@ -7,7 +7,7 @@ use ellwand_bench::selfcheck::{DecisionEvent, Trial, is_equal};
 use ellwand_core::stats::Difference;
 
 use super::table::planted;
-use crate::cli::progress::Progress;
+use crate::cli::progress::{Left, Progress};
 
 /// Expected time of a decision before the first one is taken, in seconds.
 const EXPECTED_S: f64 = 0.6;
@@ -37,7 +37,7 @@ impl<'a> Ahead<'a> {
         });
         self.alarms += u32::from(called && is_equal(trial.candidate));
         let name = format!("{} {}", trial.workload, planted(trial.candidate, trial.percent, trial.passes));
-        self.progress.ahead(&format!("{}, {name}", self.counts()), self.left_s(gone));
+        self.progress.ahead(&format!("{}, {name}", self.counts()), Left::About(self.left_s(gone)));
     }
 
     /// Seconds until all decisions are taken or the budget is used up.
