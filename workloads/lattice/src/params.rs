@@ -1,8 +1,8 @@
 //! The parameters of a code: lattice, nesting ratio, levels, scale, centring and overload handling.
 
 use super::centre;
-use super::decode::Tables;
 use super::error::LatticeError;
+use super::tables::Tables;
 
 /// Largest codebook side: q^M may not exceed 2^20, so that every intermediate stays exact in i32.
 pub const MAX_SIDE: u64 = 1 << 20;

@@ -8,12 +8,13 @@ use ellwand_core::{
     Axis, Better, Case, Description, DeviceError, HardSet, Implementation, InputError, Poison, PrepareError, Prepared,
     Reading, Registry, Size, Tensor, Tensors, Tolerance, Value, Work, Workload,
 };
+use ellwand_simd::isa::Isa;
 
 use super::dot::{CodedRows, Integers, OneSided, TwoSided, f32_scores, unit};
 use super::error::LatticeError;
 use super::params::{Codec, Overload, Params};
 use super::workload::{self as shared, input_error};
-use super::{Isa, Method, workload_reference};
+use super::{Method, workload_reference};
 
 pub(super) const NAME: &str = "lattice-dot";
 
