@@ -25,6 +25,7 @@ mod params;
 mod quality;
 mod reference;
 mod scalar;
+mod scalar_decode;
 mod scalar_rival;
 mod simd;
 mod storage;

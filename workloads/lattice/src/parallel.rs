@@ -4,10 +4,10 @@
 
 use ellwand_profile::span;
 
-use super::decode::Request;
 use super::encode::CodesMut;
 use super::error::LatticeError;
 use super::params::Codec;
+use super::scalar_decode::Request;
 use super::simd;
 use ellwand_simd::isa::Isa;
 use ellwand_simd::pool;

@@ -3,9 +3,9 @@
 use super::kind::{Kind, Steps};
 use super::lanes::Lanes;
 use crate::bits::BitReader;
-use crate::decode::{Request, read_and_look_up};
 use crate::error::LatticeError;
 use crate::params::Codec;
+use crate::scalar_decode::{Request, read_and_look_up};
 
 /// Vectors unpacked at a time.
 pub(super) const CHUNK: usize = 256;

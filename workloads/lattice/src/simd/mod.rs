@@ -16,10 +16,10 @@ mod encode;
 mod kind;
 mod lanes;
 
-use super::decode::{Request, scalar_decode};
 use super::encode::{CodesMut, scalar_encode};
 use super::error::LatticeError;
 use super::params::{Codec, Lattice};
+use super::scalar_decode::{Request, scalar_decode};
 use ellwand_simd::isa::{Isa, Set};
 use ellwand_simd::lanes::dispatch;
 use lanes::{Lanes, Portable};
