@@ -4,8 +4,9 @@
 
 use ellwand_core::{Case, Device, Dtype, Implementation, PrepareError, Prepared, Tensors};
 
+use super::arrays;
 use super::shape::{Layout, Mask, Shape};
-use super::{EPSILON, Task, arrays};
+use super::task::{EPSILON, Task};
 use ellwand_gpu::products::{Masked, Place, Products, Sees};
 use ellwand_gpu::{Arg, Gpu, GpuError, Job, gpu, on_cuda};
 use ellwand_layers::Kernels as Layers;

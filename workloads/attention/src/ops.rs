@@ -1,10 +1,10 @@
 //! The steps of attention in vector lanes, on one thread or all: products, softmax, layer norm, GELU, residual sums.
 #![allow(unsafe_code)]
 
-use super::EPSILON;
 use super::fused::Core;
 use super::shape::Shape;
 use super::softmax::Row;
+use super::task::EPSILON;
 use ellwand_gemm::{self as gemm, Product, Scratch, Source};
 use ellwand_layers::layer_norm;
 use ellwand_simd::isa::Isa;

@@ -8,7 +8,7 @@ use ellwand_core::{InputError, Tensor, Tensors};
 
 use super::arrays::{self, output};
 use super::shape::{Layout, Shape};
-use super::{EPSILON, Task};
+use super::task::{EPSILON, Task};
 use ellwand_simd::pool;
 
 /// Rows of a head computed together, so that a loaded key or value serves all of them. Each row is summed in the same

@@ -5,6 +5,7 @@ use ellwand_profile::span;
 use ellwand_core::InputError;
 
 use super::data::{Bandwidth, Spikes, Track};
+use super::error::{at_least, finite, length};
 use super::model::{
     BIN_PADDING, ClusterlessDecoder, Electrode, FAR, SPIKE_PADDING, UNIT, Wide, WideElectrode, log_norm, near,
 };
@@ -15,8 +16,37 @@ use ellwand_simd::pool;
 /// Above this, kernels below the smallest f32 can still lift a rate above the floor.
 const MOST_LOG_NORM: f64 = 45.0;
 
+impl ClusterlessDecoder {
+    /// Fits the encoding model. `grid` holds the interior bin centres, `[B, dims]`; `electrodes` the encoding spikes.
+    /// Spikes outside the time range of the track are ignored. Of `how`, only method, precision and threads matter.
+    ///
+    /// # Errors
+    /// If an argument has the wrong length, is unsorted or not finite, or if a width is not positive.
+    pub fn fit(
+        track: Track<'_>,
+        grid: &[f64],
+        electrodes: &[Spikes<'_>],
+        bandwidth: &Bandwidth,
+        how: impl Into<Options>,
+    ) -> Result<Self, InputError> {
+        track.check("position_time", "position")?;
+        let dims = track.dims;
+        let bins = grid.len() / dims;
+        length("grid", grid.len(), bins * dims, &format!("whole bins of {dims} dimensions"))?;
+        at_least("interior bins of grid", bins, 1)?;
+        finite("grid", grid)?;
+        at_least("electrodes", electrodes.len(), 1)?;
+        let position_std = bandwidth.of_position(dims)?;
+        for (number, spikes) in electrodes.iter().enumerate() {
+            spikes.check("enc", number)?;
+            bandwidth.of_waveform(spikes.n_features, number)?;
+        }
+        fitted(track, grid, electrodes, bandwidth, position_std, &how.into())
+    }
+}
+
 /// Arguments are already checked.
-pub(super) fn fit(
+fn fitted(
     track: Track<'_>,
     grid: &[f64],
     electrodes: &[Spikes<'_>],

@@ -1,10 +1,6 @@
 //! The fitted encoding model.
 
-use ellwand_core::InputError;
-
-use super::data::{Bandwidth, Spikes, Track};
-use super::error::{at_least, finite, length};
-use super::options::{Options, Precision};
+use super::options::Precision;
 
 /// The floor of the published reference: lower densities are raised to this value.
 pub const FLOOR: f64 = 1e-15;
@@ -132,33 +128,6 @@ pub(super) fn log_norm(widths: &[f64]) -> f64 {
 }
 
 impl ClusterlessDecoder {
-    /// Fits the encoding model. `grid` holds the interior bin centres, `[B, dims]`; `electrodes` the encoding spikes.
-    /// Spikes outside the time range of the track are ignored. Of `how`, only method, precision and threads matter.
-    ///
-    /// # Errors
-    /// If an argument has the wrong length, is unsorted or not finite, or if a width is not positive.
-    pub fn fit(
-        track: Track<'_>,
-        grid: &[f64],
-        electrodes: &[Spikes<'_>],
-        bandwidth: &Bandwidth,
-        how: impl Into<Options>,
-    ) -> Result<Self, InputError> {
-        track.check("position_time", "position")?;
-        let dims = track.dims;
-        let bins = grid.len() / dims;
-        length("grid", grid.len(), bins * dims, &format!("whole bins of {dims} dimensions"))?;
-        at_least("interior bins of grid", bins, 1)?;
-        finite("grid", grid)?;
-        at_least("electrodes", electrodes.len(), 1)?;
-        let position_std = bandwidth.of_position(dims)?;
-        for (number, spikes) in electrodes.iter().enumerate() {
-            spikes.check("enc", number)?;
-            bandwidth.of_waveform(spikes.n_features, number)?;
-        }
-        super::fit::fit(track, grid, electrodes, bandwidth, position_std, &how.into())
-    }
-
     /// Occupancy density at each bin, `[B]`.
     pub fn occupancy(&self) -> &[f64] {
         &self.occupancy

@@ -2,12 +2,10 @@
 //! registers. One macro serves f32 and f64, whose vector types have the same functions but no common trait.
 #![allow(unsafe_code)]
 
-use super::options::{CHUNK, ROW_STEP};
-
 /// Defines `row_step` and `multiply_rows` for vectors of a trait whose registers hold at most `$widest` numbers.
 macro_rules! product {
     ($vectors:ident, $number:ty, $widest:literal) => {
-        use super::{CHUNK, ROW_STEP};
+        use crate::options::{CHUNK, ROW_STEP};
         use ellwand_simd::lanes::$vectors;
 
         /// Decoding spikes whose sums fit into registers: 12 rows of two vectors with 32 registers, else 6.

@@ -2,8 +2,8 @@
 //! remainder for any vector width.
 
 use ellwand_core::{Case, HardSet, InputError, Tensor};
+use ellwand_simd::isa::Isa;
 
-use super::Isa;
 use super::workload as shared;
 
 /// Vectors of a set.

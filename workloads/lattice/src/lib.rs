@@ -18,14 +18,17 @@ pub mod dot;
 mod encode;
 mod hard;
 mod layout;
+mod method;
 mod parallel;
 mod params;
 mod quality;
 mod reference;
 mod scalar;
+mod scalar_decode;
 mod scalar_rival;
 mod simd;
 mod storage;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod views;
@@ -45,22 +48,10 @@ pub use codes::Codes;
 pub use ellwand_simd::isa::Isa;
 pub use encode::CodesMut;
 pub use layout::Layout;
+pub use method::Method;
 pub use params::{Codec, Lattice, MAX_DIMENSION, MAX_SIDE, Overload, Params};
 pub use quality::{Quality, choose_beta, smallest_scale};
 pub use scalar_rival::scalar_rival;
-
-/// The implementation to use. All give the same bits; they differ only in speed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
-    /// Wide integers, squared distances, one vector at a time; the others are compared with it.
-    Reference,
-    /// Plain per-vector code.
-    Scalar,
-    /// Vector lanes on one thread.
-    Simd(Isa),
-    /// Vector lanes on all processors available to this process.
-    Parallel(Isa),
-}
 
 /// Sources of all GPU kernels, for checks that compile them all.
 pub fn gpu_sources() -> Vec<&'static Source> {

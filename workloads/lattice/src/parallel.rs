@@ -5,9 +5,9 @@
 use ellwand_core::InputError;
 use ellwand_profile::span;
 
-use super::decode::Request;
 use super::encode::CodesMut;
 use super::params::Codec;
+use super::scalar_decode::Request;
 use super::simd;
 use ellwand_simd::isa::Isa;
 use ellwand_simd::pool;

@@ -3,7 +3,7 @@
 use ellwand_core::InputError;
 
 use super::centre;
-use super::decode::Tables;
+use super::tables::Tables;
 
 /// Largest codebook side: q^M may not exceed 2^20, so that every intermediate stays exact in i32.
 pub const MAX_SIDE: u64 = 1 << 20;

@@ -1,10 +1,11 @@
 //! The quality of a code on data: error, rate with all side information, use of the levels.
 
 use ellwand_core::InputError;
+use ellwand_simd::isa::Isa;
 
 use super::bits::BitReader;
 use super::params::{Codec, Overload, Params};
-use super::{CodesMut, Isa, Method};
+use super::{CodesMut, Method};
 
 /// Error and rate of encoded data. Rates are in bits per dimension.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,8 +4,8 @@ use ellwand_core::{
     Case, Description, Dtype, Fit, HardSet, InputError, Port, Ports, Reading, Registry, Tensor, Tensors, Tolerance,
     Work, Workload,
 };
+use ellwand_simd::isa::Isa;
 
-use super::Isa;
 use super::layout::Layout;
 use super::params::{Codec, Overload, Params};
 use super::workload as shared;

@@ -8,11 +8,12 @@ use ellwand_core::{
     Axis, Better, Case, Description, DeviceError, HardSet, Implementation, InputError, Poison, PrepareError, Prepared,
     Reading, Registry, Size, Tensor, Tensors, Tolerance, Work, Workload,
 };
+use ellwand_simd::isa::Isa;
 
 use super::dot::{CodedRows, Integers, OneSided, TwoSided, f32_scores, unit};
 use super::params::{Codec, Overload, Params};
 use super::workload as shared;
-use super::{Isa, Method, workload_reference};
+use super::{Method, workload_reference};
 
 pub(super) const NAME: &str = "lattice-dot";
 

@@ -1,6 +1,7 @@
 //! Readings from the outputs of the coding workloads: error, rate, use of the levels.
 
 use ellwand_core::{Better, Case, InputError, Reading, Tensors};
+use ellwand_simd::isa::Isa;
 
 use super::layout::Layout;
 use super::params::{Codec, Overload, Params};
@@ -8,7 +9,7 @@ use super::quality::Quality;
 use super::scalar_rival::scalar_rival;
 use super::workload as shared;
 use super::workload_code::Task;
-use super::{Codes, CodesMut, Isa, Method};
+use super::{Codes, CodesMut, Method};
 
 /// The readings of one measurement; empty if the original values are unknown.
 pub(super) fn readings(task: Task, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Vec<Reading> {

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use ellwand_core::tensor::Buffer;
 use ellwand_core::{Case, DeviceError, Implementation, InputError, Poison, Prepared, Tensor, Tensors};
 use ellwand_profile::span;
+use ellwand_simd::isa::Isa;
 use ellwand_simd::pool;
 
 use super::layout::Layout;
@@ -13,7 +14,7 @@ use super::params::Codec;
 use super::simd;
 use super::workload as shared;
 use super::workload_code::Task;
-use super::{Codes, CodesMut, Isa, Method};
+use super::{Codes, CodesMut, Method};
 
 /// The CPU implementations of a task.
 pub(super) fn implementations(task: Task) -> Vec<Implementation> {

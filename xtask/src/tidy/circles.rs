@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 
 use super::Sources;
+use super::english::code;
+use super::files::is_test;
 
 /// Largest cycle in files, without tests.
 const LARGEST: usize = 8;
@@ -12,10 +14,18 @@ const LARGEST: usize = 8;
 /// A module is its path inside the crate; `lib` is the root: `["cli", "run"]`.
 type Module = Vec<String>;
 
-/// A path that a module imports. Re-exports do not count, because a reader of the module need not read their targets.
+/// A path that a module names.
 struct Import {
     path: Vec<String>,
-    re_export: bool,
+    by: By,
+}
+
+/// How a module names a path. Re-exports do not count, because a reader of the module need not read their targets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Use,
+    ReExport,
+    Expression,
 }
 
 /// Modules of one crate, each with its imports.
@@ -27,8 +37,15 @@ pub(crate) fn no_large_circle(sources: &Sources) -> Result<Vec<String>> {
     for (name, text) in sources.ending(&[".rs"]) {
         let Some((root, file)) = name.split_once("/src/") else { continue };
         let module: Module = file.trim_end_matches(".rs").split('/').map(str::to_string).collect();
-        if !module.iter().any(|part| part.contains("test")) {
-            crates.entry(root).or_default().insert(own(module), imports(text));
+        if !is_test(name) {
+            let (module, modules) = (own(module), crates.entry(root).or_default());
+            // `#[macro_export]` names a macro in the root as a re-export would.
+            let exported = text.split("#[macro_export]\nmacro_rules! ").skip(1).filter_map(|rest| rest.split_once(' '));
+            modules.entry(Module::new()).or_default().extend(exported.map(|(name, _)| {
+                let path = [&["crate".to_string()], &module[..], &[name.to_string()]].concat();
+                Import { path, by: By::ReExport }
+            }));
+            modules.entry(module).or_default().extend(imports(text));
         }
     }
     Ok(crates.iter().flat_map(|(root, modules)| circles(root, modules)).collect())
@@ -42,39 +59,78 @@ fn own(mut module: Module) -> Module {
     module
 }
 
-/// Every path that begins with `crate`, `super` or `self`, and a child's name in re-exports; groups are expanded.
+/// Every path in a `use` or an expression, whatever it begins with; groups are expanded. Relies on rustfmt: a `use` begins a
+/// line, and no line ends within another path.
 fn imports(text: &str) -> Vec<Import> {
-    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
-    let code: String =
-        text.lines().filter(|line| !line.trim_start().starts_with("//")).map(|line| format!("{line}\n")).collect();
+    let code = inline_modules_as_part(without_tests(&code(text)));
     let mut found = Vec::new();
-    for statement in code.split(';') {
-        let statement = statement.trim_start();
-        let import = statement.find("use ").filter(|at| {
-            statement[..*at]
-                .trim_end()
-                .rsplit('\n')
-                .next()
-                .is_some_and(|before| before.is_empty() || before.starts_with("pub"))
-        });
-        let mut paths = Vec::new();
-        let mut re_export = false;
-        match import {
-            Some(at) => {
-                re_export =
-                    statement[..at].trim_end().rsplit('\n').next().is_some_and(|before| before.starts_with("pub"));
-                unfold(&[], &statement[at + 4..], &mut paths);
+    let mut lines = code.lines();
+    while let Some(line) = lines.next() {
+        let (mut paths, mut by) = (Vec::new(), By::Expression);
+        match line.trim_start().split_once("use ").filter(|(before, _)| is_visibility(before)) {
+            Some((visibility, tree)) => {
+                let mut tree = tree.to_string();
+                while !tree.contains(';') {
+                    let Some(line) = lines.next() else { break };
+                    tree.push_str(line);
+                }
+                unfold(&[], tree.trim_end().trim_end_matches(';'), &mut paths);
+                by = if visibility.is_empty() { By::Use } else { By::ReExport };
             }
             None => {
-                for (at, _) in ["crate::", "super::"].iter().flat_map(|start| statement.match_indices(start)) {
-                    let path = statement[at..].split(|c: char| !c.is_alphanumeric() && !"_:".contains(c)).next();
-                    paths.push(path.unwrap_or("").split("::").map(str::to_string).collect());
-                }
+                // `pub(in crate::a)` needs nothing from there.
+                let line =
+                    line.split_once("pub(in ").and_then(|(_, rest)| rest.split_once(')')).map_or(line, |of| of.1);
+                let words = line.split(|c: char| !c.is_alphanumeric() && !"_:".contains(c));
+                let split = |word: &str| word.trim_end_matches(':').split("::").map(str::to_string).collect();
+                paths.extend(words.map(split).filter(|path: &Vec<String>| path.len() > 1));
             }
         }
-        found.extend(paths.into_iter().map(|path| Import { path, re_export }));
+        for path in paths {
+            found.push(Import { path, by });
+        }
     }
     found
+}
+
+/// The code before the first module of tests in a file, which is its last item.
+fn without_tests(code: &str) -> &str {
+    let tests = code.match_indices("#[cfg(test)]").map(|(at, _)| at).find(|at| {
+        let item = code[*at..].lines().find(|line| !line.trim_start().starts_with('#'));
+        item.is_some_and(|line| opens_module(line))
+    });
+    &code[..tests.unwrap_or(code.len())]
+}
+
+/// True for a line such as `pub(super) mod name {`.
+fn opens_module(line: &str) -> bool {
+    line.ends_with('{') && line.trim_start().split_once("mod ").is_some_and(|(before, _)| is_visibility(before))
+}
+
+/// True for nothing, `pub` and `pub(..)`.
+fn is_visibility(before: &str) -> bool {
+    let before = before.trim_end();
+    before.is_empty() || before == "pub" || (before.starts_with("pub(") && before.ends_with(')'))
+}
+
+/// Code in which the first `super` of each path within `mod name { .. }` is `self`: such a module is part of its file.
+fn inline_modules_as_part(code: &str) -> String {
+    let mut close: Option<String> = None;
+    let mut part = String::with_capacity(code.len());
+    for line in code.lines() {
+        let words = line.trim_start();
+        if close.as_deref() == Some(line) {
+            close = None;
+        } else if close.is_none() && opens_module(line) {
+            close = Some(format!("{}}}", &line[..line.len() - words.len()]));
+        }
+        match close {
+            Some(_) => part.push_str(&line.replace("super::", "self::").replace("self::self::", "self::super::")),
+            None => part.push_str(line),
+        }
+        part.push('\n');
+    }
+    part
 }
 
 /// Expands `a::{b, c::{d, e}}` to a::b, a::c::d, a::c::e.
@@ -111,7 +167,7 @@ fn defines(modules: &Crate, from: &Module, path: &[String], depth: usize) -> Opt
         "crate" => Module::new(),
         "self" => from.clone(),
         "super" => from.get(..from.len().checked_sub(1)?)?.to_vec(),
-        // A re-export of a child.
+        // A child.
         child => {
             let module: Module = from.iter().cloned().chain([child.to_string()]).collect();
             modules.contains_key(&module).then_some(module)?
@@ -125,10 +181,11 @@ fn defines(modules: &Crate, from: &Module, path: &[String], depth: usize) -> Opt
         here.push(part.clone());
         if !modules.contains_key(&here) {
             here.pop();
-            let again =
-                modules.get(&here)?.iter().find(|import| import.path.last() == Some(part) && import.path.len() > 1);
-            let further = again.filter(|_| depth < 4 && at + 1 == path.len() && here != *from);
-            return further.and_then(|import| defines(modules, &here, &import.path, depth + 1)).or(Some(here));
+            let uses = modules.get(&here)?.iter().filter(|import| import.by != By::Expression);
+            let again = { uses }.find(|import| import.path.last() == Some(part) && import.path.len() > 1);
+            let further = again.filter(|_| depth < 4 && here != *from);
+            let rest = |import: &Import| [&import.path, &path[at + 1..]].concat();
+            return further.and_then(|import| defines(modules, &here, &rest(import), depth + 1)).or(Some(here));
         }
     }
     Some(here)
@@ -138,7 +195,7 @@ fn circles(root: &str, modules: &Crate) -> Vec<String> {
     let arrows: BTreeMap<&Module, BTreeSet<Module>> = modules
         .iter()
         .map(|(module, imports)| {
-            let arrows = imports.iter().filter(|import| !import.re_export);
+            let arrows = imports.iter().filter(|import| import.by != By::ReExport);
             let to = arrows.filter_map(|import| defines(modules, module, &import.path, 0)).filter(|to| to != module);
             (module, to.collect())
         })
@@ -186,6 +243,28 @@ mod tests {
         assert_eq!(no_large_circle(&Sources { files: files.clone() }).unwrap().len(), 1);
         // With one file less, the cycle is small enough.
         files[4].1 = "use super::C;\nuse std::fmt;\n".into();
+        assert!(no_large_circle(&Sources { files }).unwrap().is_empty());
+    }
+    #[test]
+    fn a_circle_through_path_expressions_is_found() {
+        let file = |n: usize| {
+            (format!("crates/a/src/contest{n}.rs"), format!("pub fn f() {{ super::contest{}::f() }}\n", n + 1))
+        };
+        let mut files: Vec<(String, String)> = (0..8).map(file).collect();
+        // A contest is no test. `contest8` calls the root, whose function calls its child after a `use` in its body.
+        files.push(("crates/a/src/contest8.rs".into(), "pub fn f() { crate::first() }\n".into()));
+        let root = "mod contest0;\n\npub fn first() {\n    use std::fmt;\n    contest0::f();\n}\n";
+        files.push(("crates/a/src/lib.rs".into(), root.into()));
+        assert_eq!(no_large_circle(&Sources { files: files.clone() }).unwrap().len(), 1);
+        // In a comment, a string or a re-export, the path is no arrow.
+        files[9].1 =
+            "pub use contest0::g;\npub fn first() {\n    // contest0::f()\n    say(\"contest0::f()\");\n}\n".into();
+        assert!(no_large_circle(&Sources { files: files.clone() }).unwrap().is_empty());
+        // In a module within the file, `super` is the file.
+        files[9].1 = "pub fn first() {}\n".into();
+        files[8].1 = "mod inner {\n    pub fn f() { super::super::first(); super::super::contest0::f() }\n}\n".into();
+        assert_eq!(no_large_circle(&Sources { files: files.clone() }).unwrap().len(), 1);
+        files[8].1 = "mod inner {\n    pub fn f() { super::contest0::f() }\n}\n".into();
         assert!(no_large_circle(&Sources { files }).unwrap().is_empty());
     }
 }

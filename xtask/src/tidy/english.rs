@@ -79,6 +79,22 @@ pub(super) fn strings(text: &str) -> String {
     tokens(text, |token| !token.starts_with("//"))
 }
 
+/// A Rust file without its comments and string literals; lines keep their numbers.
+pub(super) fn code(text: &str) -> String {
+    let mut code = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let literal = literal(rest);
+        let (token, after) = rest.split_at(literal.unwrap_or(first.len_utf8()));
+        match literal {
+            Some(_) => code.extend(token.chars().filter(|c| *c == '\n')),
+            None => code.push_str(token),
+        }
+        rest = after;
+    }
+    code
+}
+
 /// The comments and literals of a Rust file that `keep` selects; the rest becomes empty lines and spaces.
 fn tokens(text: &str, keep: impl Fn(&str) -> bool) -> String {
     let mut prose = String::with_capacity(text.len());

@@ -92,7 +92,8 @@ pub(crate) fn short_functions(sources: &Sources) -> Result<Vec<String>> {
     Ok(broken)
 }
 
-fn is_test(file: &str) -> bool {
+/// True for a file of tests, by its name.
+pub(super) fn is_test(file: &str) -> bool {
     file.contains("/tests/") || file.ends_with("/tests.rs") || file.ends_with("_tests.rs")
 }
 

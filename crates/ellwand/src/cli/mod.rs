@@ -13,6 +13,7 @@ mod check;
 mod ci;
 mod compare;
 mod contests;
+mod devices;
 #[cfg(feature = "arrays")]
 mod differences;
 mod eta;
@@ -55,18 +56,14 @@ use std::io::{BufRead, Write};
 
 use ellwand_bench::probe::PROBES;
 use ellwand_bench::worker::{COMMAND, Host, Launch, serve};
-use ellwand_core::{DeviceKind, Registry};
+use ellwand_core::Registry;
 
 use args::Command;
 pub(crate) use bench::bench;
+pub(crate) use devices::cpu_description;
+use devices::with_devices_asked_for;
 use exit::{Exit, Failure, Outcome};
 pub use library::{Measure, MeasureError, Results, measure};
-
-/// One line about the processor, for the list of devices.
-pub(crate) fn cpu_description() -> String {
-    let here = ellwand_bench::environment::facts();
-    format!("{}, {}, {}", here.cpu, ellwand_report::units::cores(here.cores.into()), here.cpu_features.join(" "))
-}
 
 /// Runs the command line on a registry and returns the exit code (DESIGN: 0 ok, 1 error, 2 usage, 3 regression,
 /// 4 undecided, 5 wrong result, 6 measured nothing, 130 interrupted).
@@ -151,19 +148,4 @@ pub fn worker(registry: &Registry, questions: &mut dyn BufRead, answers: &mut dy
     ellwand_bench::selfcheck::register(&mut all);
     let host = Host { registry: &all, probes: PROBES, read_given: &crate::arrays::read };
     code(serve(&host, questions, answers).map(|()| Exit::Ok).map_err(Into::into))
-}
-
-/// The registry with CUDA devices, and with Vulkan devices if the command line mentions them or shows `all`; `machine`
-/// looks for these itself after measuring.
-fn with_devices_asked_for(registry: &Registry, line: &[String], all: bool) -> Registry {
-    let mut registry = registry.clone();
-    registry.look_for(DeviceKind::Cuda);
-    let name = DeviceKind::Wgpu.name();
-    // `--device=wgpu:0`, `-i simd,wgpu`; not a path with these letters.
-    let names =
-        |word: &String| word.split(['=', ',']).any(|part| part == name || part.starts_with(&format!("{name}:")));
-    if all || line.iter().skip(1).any(names) {
-        registry.look_for(DeviceKind::Wgpu);
-    }
-    registry
 }

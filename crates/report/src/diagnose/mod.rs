@@ -3,13 +3,13 @@
 //! To add a rule, write a function from the report to findings and add a row to [`RULES`].
 
 use ellwand_core::Implementation;
-use serde::Serialize;
 
-use crate::model::{ONLY, Report, Row, Section};
-use crate::units::human;
+use crate::model::{Report, Section};
 
 mod bound;
 mod ceiling;
+mod finding;
+mod group;
 mod limit;
 mod memory;
 mod merge;
@@ -17,138 +17,12 @@ mod overhead;
 mod peers;
 mod quality;
 
+pub(crate) use finding::evidence;
+pub use finding::{Class, Confidence, DiagnosisRule, Evidence, Finding};
+use group::each;
+pub(crate) use group::{Group, groups};
 pub(crate) use limit::{ABOVE, CLOSE, FEWEST, typical_faults};
 pub use limit::{Diagnosis, Lever, Limit, Part, Saving, place};
-
-ellwand_core::words! {
-    /// The kind of statement a finding makes, in reading order.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-    #[serde(rename_all = "kebab-case")]
-    pub enum Class {
-        /// Something is wrong; do not use the numbers concerned.
-        Fault = "fault",
-        /// The numbers are right but can mislead.
-        Caution = "caution",
-        /// A possible gain.
-        Advice = "advice",
-        /// What limits an implementation, with little to gain.
-        Insight = "insight",
-    }
-    /// The name of the class in messages.
-    fn word;
-}
-
-ellwand_core::words! {
-    /// How certain a rule is of its interpretation.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-    #[serde(rename_all = "kebab-case")]
-    pub enum Confidence {
-        /// Follows from the numbers.
-        High = "high",
-        /// The usual explanation of such numbers.
-        Medium = "medium",
-        /// One of several explanations.
-        Low = "low",
-    }
-    /// The name of the level in messages.
-    fn word;
-}
-
-/// A number that supports a finding.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Evidence {
-    /// Name of the number.
-    pub name: String,
-    /// Value in `unit`.
-    pub value: f64,
-    /// Unit, as in [`crate::units::human`].
-    pub unit: String,
-}
-
-impl Evidence {
-    /// Formats it as `name value unit`.
-    pub fn text(&self) -> String {
-        format!("{} {}", self.name, human(self.value, &self.unit))
-    }
-}
-
-/// A statement with its evidence.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Finding {
-    /// Key of the rule.
-    pub rule: String,
-    /// The kind of statement.
-    pub class: Class,
-    /// The statement in one line.
-    pub title: String,
-    /// The workload concerned.
-    pub workload: String,
-    /// The implementation concerned; empty if there are several.
-    pub implementation: Option<String>,
-    /// Index into [`Report::runs`].
-    pub run: usize,
-    /// Case of the evidence (`batch 10000`).
-    pub place: String,
-    /// Number of rows that triggered it, and number of rows of its implementation and workload that were eligible.
-    pub cases: (usize, usize),
-    /// Places of merged findings with the same statement; `cases` then counts rows of all implementations and workloads.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub alike: Vec<String>,
-    /// The numbers that triggered it.
-    pub evidence: Vec<Evidence>,
-    /// The rule's threshold in words.
-    pub threshold: String,
-    /// How certain the rule is.
-    pub confidence: Confidence,
-    /// Upper bound on the share of the time that could be saved, if known.
-    pub saving_upper_bound: Option<f64>,
-    /// What to try next, and what to look at.
-    pub next_experiment: String,
-    /// Its strength compared with other findings of the same rule; the strongest represents them.
-    #[serde(skip)]
-    pub(crate) strength: f64,
-}
-
-impl Finding {
-    /// Where it applies: `sum simd, batch 100`, or `in 12 rows, most in sum simd, batch 100`.
-    pub fn subject(&self) -> String {
-        if self.alike.is_empty() {
-            self.strongest()
-        } else {
-            format!("in {} rows, most in {}", self.cases.0, self.strongest())
-        }
-    }
-
-    /// The subject with the number of the run, if the report has several.
-    pub fn subject_in(&self, report: &Report) -> String {
-        let run = if report.runs.len() > 1 { format!(" (run {})", self.run + 1) } else { String::new() };
-        format!("{}{run}", self.subject())
-    }
-
-    fn strongest(&self) -> String {
-        // If no axis varies, there is no place to print.
-        let place = if self.place == ONLY { String::new() } else { format!(", {}", self.place) };
-        match &self.implementation {
-            Some(implementation) => format!("{} {implementation}{place}", self.workload),
-            None => format!("{}{place}", self.workload),
-        }
-    }
-
-    /// The evidence in one line.
-    pub fn evidence_line(&self) -> String {
-        self.evidence.iter().map(Evidence::text).collect::<Vec<_>>().join(", ")
-    }
-}
-
-/// A rule: a function from the report to findings.
-pub struct DiagnosisRule {
-    /// Stable key of the rule.
-    pub id: &'static str,
-    /// What it looks for, and its threshold.
-    pub about: &'static str,
-    /// Returns all matching cases. A finding that no row triggered only counts eligible rows and is never shown.
-    pub apply: fn(&Report, &DiagnosisRule) -> Vec<Finding>,
-}
 
 /// All rules. To add one, add a row.
 pub const RULES: &[DiagnosisRule] = &[
@@ -265,91 +139,4 @@ pub(crate) fn select(findings: &[Finding], at_most: usize) -> Vec<&Finding> {
     chosen.extend(rest);
     chosen.truncate(at_most);
     chosen
-}
-
-/// Rows of one implementation of one workload in one run, the unit of most rules.
-pub(crate) struct Group<'a> {
-    pub(crate) section: &'a Section,
-    pub(crate) implementation: &'a str,
-    pub(crate) run: usize,
-    pub(crate) rows: Vec<&'a Row>,
-}
-
-/// All groups with measured rows, in report order.
-pub(crate) fn groups(report: &Report) -> Vec<Group<'_>> {
-    let mut groups = Vec::new();
-    for section in &report.workloads {
-        for run in 0..report.runs.len() {
-            for implementation in &section.implementations {
-                let rows: Vec<&Row> = section.rows_of(run, implementation).filter(|row| row.measured()).collect();
-                if !rows.is_empty() {
-                    groups.push(Group { section, implementation, run, rows });
-                }
-            }
-        }
-    }
-    groups
-}
-
-/// At most one finding for each group.
-fn each<'a>(report: &'a Report, one: impl Fn(Group<'a>) -> Option<Finding>) -> Vec<Finding> {
-    groups(report).into_iter().filter_map(one).collect()
-}
-
-impl<'a> Group<'a> {
-    /// The row with the largest `value`, with the number of rows with at least `threshold` and of rows that have a value.
-    pub(crate) fn worst(&self, threshold: f64, value: impl Fn(&Row) -> Option<f64>) -> Option<Hit<'a>> {
-        let value = |row: &'a Row| Some((row, value(row).filter(|value| !value.is_nan())?));
-        let known: Vec<(&'a Row, f64)> = self.rows.iter().copied().filter_map(value).collect();
-        let hits = known.iter().filter(|(_, value)| *value >= threshold).count();
-        let (row, value) = known.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        Some(Hit { row, value: *value, cases: (hits, known.len()) })
-    }
-
-    /// All rows of the case of `row` in its run.
-    pub(crate) fn peers(&self, row: &'a Row) -> impl Iterator<Item = &'a Row> + use<'a> {
-        self.section.rows.iter().filter(move |other| other.run == row.run && other.case == row.case)
-    }
-
-    /// The measured row with the most items.
-    pub(crate) fn largest(&self) -> Option<&'a Row> {
-        self.rows.iter().max_by_key(|row| row.work.items).copied()
-    }
-
-    /// A finding that no row triggered, for `eligible` rows.
-    pub(crate) fn silent(&self, rule: &DiagnosisRule, class: Class, eligible: usize) -> Option<Finding> {
-        Some(self.finding(rule, class, self.rows.first()?, (0, eligible)))
-    }
-
-    /// A finding about `row` of this group that follows from the numbers.
-    pub(crate) fn finding(&self, rule: &DiagnosisRule, class: Class, row: &Row, cases: (usize, usize)) -> Finding {
-        Finding {
-            rule: rule.id.to_string(),
-            class,
-            title: String::new(),
-            workload: self.section.workload.clone(),
-            implementation: Some(self.implementation.to_string()),
-            run: self.run,
-            place: self.section.place(row),
-            cases,
-            alike: Vec::new(),
-            evidence: Vec::new(),
-            threshold: rule.about.to_string(),
-            confidence: Confidence::High,
-            saving_upper_bound: None,
-            next_experiment: String::new(),
-            strength: 0.0,
-        }
-    }
-}
-
-/// The worst row of a group.
-pub(crate) struct Hit<'a> {
-    pub(crate) row: &'a Row,
-    pub(crate) value: f64,
-    pub(crate) cases: (usize, usize),
-}
-
-pub(crate) fn evidence(name: impl Into<String>, value: f64, unit: &str) -> Evidence {
-    Evidence { name: name.into(), value, unit: unit.to_string() }
 }

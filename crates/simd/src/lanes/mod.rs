@@ -1,7 +1,7 @@
 //! Vectors of f32 (and, in `double`, of f64) over the instruction sets of the CPU, for kernels that are written once.
 //!
 //! A kernel is a type that implements [`Kernel`]; its body takes a token `S: Simd` and computes with the token's
-//! methods: `s.mul_add(a, b, c)`. [`dispatch`] selects the token for an [`Isa`]. A token exists only if its
+//! methods: `s.mul_add(a, b, c)`. [`dispatch`] selects the token for an [`Isa`](crate::isa::Isa). A token exists only if its
 //! instructions do, so its methods are safe. Everything on the path from [`Kernel::run`] to a method must be
 //! `#[inline(always)]`, so that the instructions end up in the one function that is compiled for them.
 //!
@@ -55,17 +55,17 @@ mod exponential_eighths;
 mod exponential_table;
 pub mod half;
 mod logarithm;
+mod run;
 #[cfg(test)]
 mod tests;
 #[cfg(target_arch = "x86_64")]
 mod transpose;
 
-use crate::isa::{Isa, Set};
-
 pub use double::{Double, exp2_down as exp2_down_f64, ln as ln_f64};
 pub use exp2::exp2_down;
 pub use exponential::{exp, exp2};
 pub use logarithm::ln;
+pub use run::dispatch;
 
 /// One set of vector instructions. A vector `F` holds `LANES` f32, `I` as many i32, and a mask `M` a condition per
 /// lane.
@@ -260,35 +260,4 @@ pub trait Kernel {
     type Out;
     /// The body. Mark it `#[inline(always)]`.
     fn run<S: Simd>(self, s: S) -> Self::Out;
-}
-
-/// Runs `kernel` with the instruction set `isa`.
-pub fn dispatch<K: Kernel>(isa: Isa, kernel: K) -> K::Out {
-    match isa.set() {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: an `Isa` of this set proves that the CPU has it.
-        Set::Avx512 => unsafe { on_avx512(avx512::Avx512::new(), kernel) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above.
-        Set::Avx2 => unsafe { on_avx2(avx2::Avx2::new(), kernel) },
-        Set::Baseline => on_baseline(kernel),
-    }
-}
-
-/// Not inlined: together with its callers the code would be optimised as one large function, which takes the compiler longer.
-#[inline(never)]
-fn on_baseline<K: Kernel>(kernel: K) -> K::Out {
-    kernel.run(baseline::Baseline)
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
-fn on_avx512<K: Kernel>(s: avx512::Avx512, kernel: K) -> K::Out {
-    kernel.run(s)
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn on_avx2<K: Kernel>(s: avx2::Avx2, kernel: K) -> K::Out {
-    kernel.run(s)
 }

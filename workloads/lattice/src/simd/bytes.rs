@@ -9,8 +9,9 @@ use std::arch::x86_64::*;
 use ellwand_core::InputError;
 
 use super::decode::{CHUNK, Layout, unpack};
-use crate::decode::{ByteRow, ByteTable, Request};
 use crate::params::Codec;
+use crate::scalar_decode::Request;
+use crate::tables::{ByteRow, ByteTable};
 
 /// Interleaves the bytes, pairs or quads of two registers: the low halves of each lane, then the high ones.
 macro_rules! interleave {

@@ -5,8 +5,8 @@ use ellwand_core::InputError;
 use super::kind::{Kind, Steps};
 use super::lanes::Lanes;
 use crate::bits::BitReader;
-use crate::decode::{Request, read_and_look_up};
 use crate::params::Codec;
+use crate::scalar_decode::{Request, read_and_look_up};
 
 /// Vectors unpacked at a time.
 pub(super) const CHUNK: usize = 256;

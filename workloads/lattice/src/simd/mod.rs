@@ -18,9 +18,9 @@ mod lanes;
 
 use ellwand_core::InputError;
 
-use super::decode::{Request, scalar_decode};
 use super::encode::{CodesMut, scalar_encode};
 use super::params::{Codec, Lattice};
+use super::scalar_decode::{Request, scalar_decode};
 use ellwand_simd::isa::{Isa, Set};
 use ellwand_simd::lanes::dispatch;
 use lanes::{Lanes, Portable};

@@ -14,9 +14,10 @@ use ellwand_core::{InputError, Registry, Run};
 use super::plan::{Planned, read};
 use super::results;
 use crate::cli::args::{FailOn, ShardArgs};
+use crate::cli::devices::with_devices_asked_for;
 use crate::cli::exit::{Exit, Outcome};
 use crate::cli::recording::Recording;
-use crate::cli::{ceilings, output, plan, run as measure, signals, with_devices_asked_for};
+use crate::cli::{ceilings, output, plan, run as measure, signals};
 
 /// Environment variables with the index of a task in its array, and the index of an array's first task.
 const INDEX: [(&str, u32); 4] =
