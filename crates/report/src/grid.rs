@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn wrapping_keeps_words_and_indents() {
         assert_eq!(wrap("", "one two three", Some(8), 2), "one two\n  three");
-        assert_eq!(wrap("  --n  ", "the number of things", Some(18), 7), "  --n  the number\n       of things");
+        assert_eq!(wrap("  key  ", "the number of things", Some(18), 7), "  key  the number\n       of things");
         assert_eq!(wrap("", "incomprehensibilities are long", Some(10), 2), "incomprehensibilities\n  are long");
         assert_eq!(wrap("a ", "b  c", None, 2), "a b c");
         assert_eq!(wrap("  x", "", Some(1), 2), "  x");

@@ -97,7 +97,7 @@ fn imports(text: &str) -> Vec<Import> {
 fn without_tests(code: &str) -> &str {
     let tests = code.match_indices("#[cfg(test)]").map(|(at, _)| at).find(|at| {
         let item = code[*at..].lines().find(|line| !line.trim_start().starts_with('#'));
-        item.is_some_and(|line| opens_module(line))
+        item.is_some_and(opens_module)
     });
     &code[..tests.unwrap_or(code.len())]
 }
