@@ -39,7 +39,8 @@ pub(super) fn calibrated(registry: &Registry) -> Registry {
 
 /// Measures all ceilings again and caches them.
 pub(super) fn measure(registry: &Registry, environment: &Environment, effort: Effort) -> Result<Measured, Interrupted> {
-    let measured = between(registry, environment, effort, None, ALL)?;
+    let registry = &calibrated(registry);
+    let measured = of_new(registry, environment, effort, &new_cells(registry, environment, None, ALL))?;
     // A quick measurement does not replace ceilings that were measured with more care.
     if replaces(effort, environment) {
         keep(environment, ALL, &measured.0);
@@ -50,37 +51,32 @@ pub(super) fn measure(registry: &Registry, environment: &Environment, effort: Ef
 /// Ceilings of data of any size.
 const ALL: u64 = u64::MAX;
 
-/// The ceilings that bound computations on up to `data` bytes, or on main memory with cold caches. Measures and caches those
-/// that are not cached yet.
+/// The ceilings that bound computations on up to `data` bytes. Measures and caches those that are not cached yet.
 pub(super) fn of_data(registry: &Registry, environment: &Environment, data: u64) -> Result<Vec<Ceiling>, Interrupted> {
-    let known = read(environment);
-    if let Some(known) = &known
-        && known.data >= data
-    {
-        return Ok(known.ceilings.clone());
+    let registry = &calibrated(registry);
+    let (from, mut ceilings) = read(environment).map_or((None, Vec::new()), |known| (Some(known.data), known.ceilings));
+    let new = new_cells(registry, environment, from, data.max(from.unwrap_or(0)));
+    if new.iter().all(Vec::is_empty) {
+        return Ok(ceilings);
     }
     let of = if data == ALL { String::new() } else { format!(" for {} of data", units::human(data as f64, "B")) };
     output::note(&format!(
         "measuring the ceilings of this machine{of} (once; `ellwand machine` measures all of them again)"
     ));
-    let (from, mut ceilings) = known.map_or((None, Vec::new()), |known| (Some(known.data), known.ceilings));
-    ceilings.extend(between(registry, environment, Effort::Quick, from, data)?.0);
+    ceilings.extend(of_new(registry, environment, Effort::Quick, &new)?.0);
     ceilings.sort_by(|a, b| order(a).cmp(&order(b)));
     keep(environment, data, &ceilings);
     Ok(ceilings)
 }
 
-/// Measures the ceilings that bound computations on up to `to` bytes, without those for up to `from` bytes.
-fn between(
+/// Measures the cells of the limits and those around the crossing of stores.
+fn of_new(
     registry: &Registry,
     environment: &Environment,
     effort: Effort,
-    from: Option<u64>,
-    to: u64,
+    [limits, around]: &[Vec<Cell>; 2],
 ) -> Result<Measured, Interrupted> {
-    let registry = &calibrated(registry);
-    let [limits, around] = new_cells(registry, environment, from, to);
-    let measured = of_cells(registry, environment, effort, &limits, &around)?;
+    let measured = of_cells(registry, environment, effort, limits, around)?;
     // On one processor, one thread and all threads are the same.
     if let Some(warning) = hindered(&measured.0).filter(|_| environment.cores > 1) {
         output::note(&warning);

@@ -30,7 +30,7 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
             rows.any(|row| row.run == index && row.device == id)
         };
         for (id, about) in run.environment.devices.iter().filter(|(id, _)| id != "cpu" && ran_on(id)) {
-            let line = format!("{place}{}: {}", crate::units::clean(id), crate::units::clean(about));
+            let line = format!("{place}{}: {} (experimental)", crate::units::clean(id), crate::units::clean(about));
             report.options.print(Tone::Faint, &line, out)?;
         }
         report.options.print(Tone::Faint, &run.trust, out)?;
