@@ -8,8 +8,6 @@
 use std::collections::BTreeMap;
 
 use ellwand_core::ceiling::{Ceiling, CeilingCase, CeilingKind};
-use ellwand_core::device::DeviceKind;
-use ellwand_core::implementation::{Implementation, Parallelism};
 use ellwand_core::reading::Provenance;
 use ellwand_core::record::{Environment, Measurement};
 use ellwand_core::registry::Registry;
@@ -37,20 +35,19 @@ fn sizes(environment: &Environment) -> Vec<u64> {
     all.take_while(|bytes| *bytes <= 3.0 * last.bytes as f64).map(|bytes| bytes as u64 / PAGE * PAGE).collect()
 }
 
-/// The cells to measure: copies on all CPU threads with both kinds of stores; none if computations on up to `data` bytes
-/// are below any crossing.
+/// The cells to measure: copies on one thread and on all, with both kinds of stores; none if computations on up to `data`
+/// bytes are below any crossing. One thread crosses earlier: it has a smaller share of what the caches deliver.
 pub fn cells(registry: &Registry, environment: &Environment, data: u64) -> Vec<Cell> {
     let mut sizes = sizes(environment);
     if sizes.first().is_some_and(|first| data < *first) {
         sizes.clear();
     }
     let mut cells = Vec::new();
-    for (row, past) in rows(registry) {
+    for (row, pair) in rows(registry) {
         let Some(workload) = registry.find(row.workload) else { continue };
         let all = registry.implementations(workload.name()).into_iter();
-        let threaded = |one: &&Implementation| one.parallelism == Parallelism::Many && one.needs == DeviceKind::Cpu;
-        let implementations: Vec<_> = all.filter(threaded).cloned().collect();
-        if implementations.len() > 1 && implementations.iter().any(|one| one.name == past) {
+        let implementations: Vec<_> = all.filter(|one| pair.contains(&&*one.name)).cloned().collect();
+        if implementations.len() == pair.len() {
             cells.extend(sizes.iter().map(|bytes| Cell {
                 allowed: None,
                 workload: workload.clone(),
@@ -62,36 +59,31 @@ pub fn cells(registry: &Registry, environment: &Environment, data: u64) -> Vec<C
     cells
 }
 
-/// Rows of the ceiling table for this threshold, each with the implementation that bypasses the caches.
-fn rows(registry: &Registry) -> impl Iterator<Item = (&CeilingCase, &'static str)> {
+/// Rows of the ceiling table for this threshold, each with its two implementations.
+fn rows(registry: &Registry) -> impl Iterator<Item = (&CeilingCase, [&'static str; 2])> {
     registry.ceilings.iter().filter_map(|row| Some((row, row.past?)))
 }
 
-/// Logarithms of the gain from non-temporal stores by size, ascending, and the implementation with these stores.
-fn gains(registry: &Registry, measurements: &[Measurement]) -> (Vec<(u64, f64)>, String) {
-    // Lower quartile of the time of each kind, by size: [ordinary, non-temporal].
+/// Logarithms of the gain from non-temporal stores by size, ascending.
+fn gains(pair: [&str; 2], measurements: &[Measurement]) -> Vec<(u64, f64)> {
+    // Median time of each kind, by size: [ordinary, non-temporal].
     let mut seconds: BTreeMap<u64, [f64; 2]> = BTreeMap::new();
-    let mut implementation = String::new();
     for m in measurements {
         let times: Vec<f64> = m.all_seconds();
-        let Some(time) = quantile(&times, 0.25).filter(|time| *time > 0.0) else { continue };
-        let past = rows(registry).any(|(row, past)| row.workload == m.case.workload && past == m.implementation);
-        if past {
-            implementation.clone_from(&m.implementation);
-        }
-        let slot = &mut seconds.entry(m.work.bytes_total()).or_insert([f64::INFINITY; 2])[usize::from(past)];
+        let Some(time) = quantile(&times, 0.5).filter(|time| *time > 0.0) else { continue };
+        let Some(which) = pair.iter().position(|name| *name == m.implementation) else { continue };
+        let slot = &mut seconds.entry(m.work.bytes_total()).or_insert([f64::INFINITY; 2])[which];
         *slot = slot.min(time);
     }
-    let gains = seconds
-        .into_iter()
-        .filter(|(_, [ordinary, past])| ordinary.is_finite() && past.is_finite())
-        .map(|(bytes, [ordinary, past])| (bytes, (ordinary / past).ln()));
-    (gains.collect(), implementation)
+    let both = seconds.into_iter().filter(|(_, [ordinary, past])| ordinary.is_finite() && past.is_finite());
+    both.map(|(bytes, [ordinary, past])| (bytes, (ordinary / past).ln())).collect()
 }
 
-/// True if larger copies would not change the crossing.
-pub(crate) fn is_past(registry: &Registry, measurements: &[Measurement]) -> bool {
-    is_ahead(&gains(registry, measurements).0)
+/// True if a larger copy by the implementations of `cell` would not change their crossing.
+pub(crate) fn is_past(registry: &Registry, cell: &Cell, measurements: &[Measurement]) -> bool {
+    let mine = |pair: &[&str; 2]| cell.implementations.iter().all(|one| pair.contains(&&*one.name));
+    let pair = rows(registry).map(|(_, pair)| pair).find(mine);
+    pair.is_some_and(|pair| is_ahead(&gains(pair, measurements)))
 }
 
 fn is_ahead(gains: &[(u64, f64)]) -> bool {
@@ -99,22 +91,25 @@ fn is_ahead(gains: &[(u64, f64)]) -> bool {
     gains.len() > IN_A_ROW && gains.iter().rev().take(IN_A_ROW).all(|(_, gain)| *gain > AHEAD)
 }
 
-/// The crossing as a ceiling; `None` if no crossing lies within the sizes.
-pub(crate) fn ceiling(registry: &Registry, measurements: &[Measurement]) -> Option<Ceiling> {
-    let (gains, implementation) = gains(registry, measurements);
-    let (low, value, high) = crossing(&gains)?;
-    Some(Ceiling {
-        kind: CeilingKind::Streamed,
-        implementation,
-        device: "cpu".into(),
-        parallelism: Parallelism::Many,
-        footprint_bytes: 0,
-        level: String::new(),
-        value,
-        low,
-        high,
-        provenance: Provenance::Measured,
-    })
+/// The crossings as ceilings; without those that do not lie within the sizes.
+pub(crate) fn ceilings(registry: &Registry, measurements: &[Measurement]) -> Vec<Ceiling> {
+    let of = |(_, pair): (&CeilingCase, [&'static str; 2])| {
+        let (low, value, high) = crossing(&gains(pair, measurements))?;
+        let parallelism = measurements.iter().find(|m| m.implementation == pair[1])?.parallelism;
+        Some(Ceiling {
+            kind: CeilingKind::Streamed,
+            implementation: pair[1].into(),
+            device: "cpu".into(),
+            parallelism,
+            footprint_bytes: 0,
+            level: String::new(),
+            value,
+            low,
+            high,
+            provenance: Provenance::Measured,
+        })
+    };
+    rows(registry).filter_map(of).collect()
 }
 
 /// The sizes on either side of the crossing and the crossing between them; all three the smallest size if non-temporal

@@ -174,13 +174,13 @@ pub fn measure(
     }
     let mut copies = Vec::new();
     for (index, cell) in around.iter().enumerate() {
+        if crossing::is_past(instrument.registry, cell, &copies) {
+            continue;
+        }
         on_cell(limits.len() + index, limits.len() + around.len(), cell);
         copies.extend(instrument.measure(cell, &mut |_: Event| {})?);
-        if crossing::is_past(instrument.registry, &copies) {
-            break;
-        }
     }
-    ceilings.extend(crossing::ceiling(instrument.registry, &copies));
+    ceilings.extend(crossing::ceilings(instrument.registry, &copies));
     measurements.extend(copies);
     Ok((ceilings, measurements))
 }

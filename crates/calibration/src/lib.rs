@@ -36,7 +36,7 @@ const fn row(kind: CeilingKind, workload: &'static str, axes: &'static [(&'stati
 
 /// The ceiling table.
 #[rustfmt::skip]
-const CEILINGS: [CeilingCase; 13] = [
+const CEILINGS: [CeilingCase; 14] = [
     row(CeilingKind::Call, "null", &[]),
     row(CeilingKind::Copy, "copy", STREAM),
     row(CeilingKind::Read, "read", STREAM),
@@ -49,5 +49,6 @@ const CEILINGS: [CeilingCase; 13] = [
     row(CeilingKind::HugePageFault, "first-touch", &[("pages", Role::Is("huge"))]),
     row(CeilingKind::Wake, "wake", &[("after", Role::Is("job"))]),
     row(CeilingKind::ColdWake, "wake", &[("after", Role::Is("sleep"))]),
-    CeilingCase { past: Some("parallel-non-temporal"), ..row(CeilingKind::Streamed, "copy", STREAM) },
+    CeilingCase { past: Some(["simd", "non-temporal"]), ..row(CeilingKind::Streamed, "copy", STREAM) },
+    CeilingCase { past: Some(["parallel", "parallel-non-temporal"]), ..row(CeilingKind::Streamed, "copy", STREAM) },
 ];

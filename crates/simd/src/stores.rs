@@ -2,16 +2,16 @@
 //!
 //! An ordinary store first reads the line (write-allocate) and leaves it in the caches; a non-temporal store does
 //! neither. Beyond the last-level cache, that saves a third of a copy's traffic; below, the next reader pays for it.
-//! The threshold depends on the machine: the measured value if there is one, else three quarters of the last-level
-//! cache.
+//! The threshold depends on the machine and on the number of threads: the measured value if there is one, else three
+//! quarters of the last-level cache.
 
 use std::sync::OnceLock;
 
 /// Environment variable that overrides the threshold, in bytes.
 pub const OVERRIDE: &str = "ELLWAND_NON_TEMPORAL_BYTES";
 
-/// Returns the measured threshold, if any.
-static MEASURED: OnceLock<fn() -> Option<u64>> = OnceLock::new();
+/// Returns the measured threshold of one thread or of all (true), if any.
+static MEASURED: OnceLock<fn(bool) -> Option<u64>> = OnceLock::new();
 
 /// The size from which non-temporal stores pay, and the origin of that number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,19 +23,21 @@ pub struct Threshold {
 }
 
 /// Registers a function that returns the measured threshold: total bytes read and written above which non-temporal
-/// stores pay. Only the first registration counts, and it is called once, when a kernel first needs it.
-pub fn measured_by(ask: fn() -> Option<u64>) {
+/// stores pay, on one thread or on all (true). Only the first registration counts, and it is called once for each, when a
+/// kernel first needs it.
+pub fn measured_by(ask: fn(bool) -> Option<u64>) {
     let _ = MEASURED.set(ask);
 }
 
-/// The threshold of this machine.
+/// The threshold of this machine for one thread, or for all.
 #[must_use]
-pub fn threshold() -> Threshold {
+pub fn threshold(all_threads: bool) -> Threshold {
     static GIVEN: OnceLock<Option<u64>> = OnceLock::new();
-    static KNOWN: OnceLock<Option<u64>> = OnceLock::new();
+    static KNOWN: [OnceLock<Option<u64>>; 2] = [const { OnceLock::new() }; 2];
     static CACHE: OnceLock<Option<u64>> = OnceLock::new();
     let given = *GIVEN.get_or_init(|| std::env::var(OVERRIDE).ok().and_then(|text| text.trim().parse().ok()));
-    let measured = *KNOWN.get_or_init(|| MEASURED.get().and_then(|ask| ask()));
+    let known = &KNOWN[usize::from(all_threads)];
+    let measured = *known.get_or_init(|| MEASURED.get().and_then(|ask| ask(all_threads)));
     let last_level = *CACHE.get_or_init(last_level_cache);
     choose(given, measured, last_level)
 }

@@ -56,7 +56,7 @@ impl Ops {
             bias: Some(b),
             c: y.as_mut_ptr(),
             c_stride: n,
-            stream: gemm::streams(m * n),
+            stream: gemm::streams(m * n, self.parallel),
         };
         // SAFETY: m rows of x, n rows of w and m rows of y exist; only this call borrows y.
         unsafe { self.products(1, |_| p) };
@@ -88,7 +88,7 @@ impl Ops {
                 bias: None,
                 c: to.at(i * n * keys),
                 c_stride: keys,
-                stream: gemm::streams(s.batch * s.heads * n * keys),
+                stream: gemm::streams(s.batch * s.heads * n * keys, self.parallel),
             }
         };
         // SAFETY: the caller's promise for q and k; each head has a separate square of the scores.

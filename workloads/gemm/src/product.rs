@@ -41,10 +41,10 @@ pub struct Product<'a> {
     pub stream: bool,
 }
 
-/// True if `values` f32 that are written once should use non-temporal stores, by the threshold of this machine. Inputs
-/// stay in the caches or are small compared with the outputs, so only the outputs count.
-pub fn streams(values: usize) -> bool {
-    4 * values as u64 >= stores::threshold().bytes
+/// True if `values` f32 that are written once, by one thread or by all, should use non-temporal stores, by the threshold
+/// of this machine. Inputs stay in the caches or are small compared with the outputs, so only the outputs count.
+pub fn streams(values: usize, all_threads: bool) -> bool {
+    4 * values as u64 >= stores::threshold(all_threads).bytes
 }
 
 // SAFETY: the addresses are used only within the calls below, whose callers guarantee their validity.

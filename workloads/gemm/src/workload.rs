@@ -279,7 +279,7 @@ impl Prepared for Job {
             bias: None,
             c: c.as_mut_ptr(),
             c_stride: n,
-            stream: streams(m * n),
+            stream: streams(m * n, matches!(self.way, Way::Parallel(_))),
         };
         match self.way {
             Way::Reference => reference(shape, a, b, c),

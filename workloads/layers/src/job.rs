@@ -200,7 +200,8 @@ impl<T: Element> Job<T> {
             tanh: self.shape.tanh,
             each: self.op.is_loss() && self.shape.reduction == Reduction::None,
             stream: self.stream,
-            far: (self.shape.precision.bytes() * self.shape.elements()) as u64 > stores::threshold().bytes,
+            far: (self.shape.precision.bytes() * self.shape.elements()) as u64
+                > stores::threshold(self.method.parallel).bytes,
             vectors: [&self.vectors[0], &self.vectors[1]],
         };
         let whole = Piece { x, second: &self.second, labels: &self.labels, y, sum };
@@ -274,12 +275,12 @@ fn choose_stores(op: Op, method: Method, shape: &Shape) -> (bool, String) {
     }
     let rowwise = !matches!(op, Op::Gelu | Op::Swish | Op::MseLoss | Op::SwiGlu);
     let arrays = 1 + usize::from(op.second().is_some()) + output_lengths(op, shape).iter().filter(|n| **n > 0).count();
-    stores_of(method.way, shape, rowwise, (shape.precision.bytes() * arrays * shape.elements()) as u64)
+    stores_of(method, shape, rowwise, (shape.precision.bytes() * arrays * shape.elements()) as u64)
 }
 
 /// The same for an operation with `bytes` of traffic, row by row or element by element.
-pub(super) fn stores_of(way: Way, shape: &Shape, rowwise: bool, bytes: u64) -> (bool, String) {
-    let Some(isa) = way.isa() else { return (false, String::new()) };
+pub(super) fn stores_of(method: Method, shape: &Shape, rowwise: bool, bytes: u64) -> (bool, String) {
+    let Some(isa) = method.way.isa() else { return (false, String::new()) };
     let why_not = match shape.stores {
         Stores::Ordinary => return (false, ", ordinary stores".into()),
         _ if isa == Isa::BASELINE => Some("the baseline has no others"),
@@ -292,7 +293,7 @@ pub(super) fn stores_of(way: Way, shape: &Shape, rowwise: bool, bytes: u64) -> (
     if let Some(why) = why_not {
         return (false, format!(", ordinary stores: {why}"));
     }
-    let stores::Threshold { bytes: threshold, origin } = stores::threshold();
+    let stores::Threshold { bytes: threshold, origin } = stores::threshold(method.parallel);
     let mega = |bytes: u64| bytes as f64 / 1e6;
     let (stream, than, name) = if bytes >= threshold { (true, ">=", "non-temporal") } else { (false, "<", "ordinary") };
     (stream, format!(", {name} stores: {:.1} MB {than} {:.1} MB, {origin}", mega(bytes), mega(threshold)))

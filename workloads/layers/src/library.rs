@@ -124,8 +124,8 @@ impl<'a> Layer<'a> {
             eps: self.eps,
             tanh: self.tanh,
             each: false,
-            stream: whole && isa != Isa::BASELINE && !op.is_loss() && bytes >= stores::threshold().bytes,
-            far: size_of_val(self.x) as u64 > stores::threshold().bytes,
+            stream: whole && isa != Isa::BASELINE && !op.is_loss() && bytes >= stores::threshold(self.parallel).bytes,
+            far: size_of_val(self.x) as u64 > stores::threshold(self.parallel).bytes,
             vectors: self.vectors,
         };
         let rows = rows_of(d);

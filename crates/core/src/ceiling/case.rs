@@ -14,8 +14,8 @@ pub struct CeilingCase {
     pub workload: &'static str,
     /// The role of each axis; all other axes take their first default.
     pub axes: &'static [(&'static str, Role)],
-    /// For [`CeilingKind::Streamed`]: the implementation whose stores bypass the caches.
-    pub past: Option<&'static str>,
+    /// For [`CeilingKind::Streamed`]: the implementation with ordinary stores, and the one whose stores bypass the caches.
+    pub past: Option<[&'static str; 2]>,
 }
 
 /// The role of an axis in a ceiling measurement.

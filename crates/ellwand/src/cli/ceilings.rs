@@ -174,7 +174,7 @@ fn settings(effort: Effort) -> Settings {
 
 /// Version of the set of ceilings and of how they are measured. Raise it with every change: ceilings cached by an older
 /// program are then measured again.
-const VERSION: u32 = 7;
+const VERSION: u32 = 8;
 
 /// The file in the cache.
 #[derive(Serialize, Deserialize)]
@@ -221,9 +221,12 @@ fn read(environment: &Environment) -> Option<Kept> {
 /// Passes the measured size above which non-temporal stores pay on this machine, if any, to the kernels of this
 /// process.
 pub(super) fn tell_kernels() {
-    ellwand_simd::stores::measured_by(|| {
+    ellwand_simd::stores::measured_by(|all_threads| {
         let kept = kept(&ellwand_bench::environment::facts()).unwrap_or_default();
-        kept.iter().find(|c| c.kind == CeilingKind::Streamed && c.device == "cpu").map(|c| c.value as u64)
+        let wanted = if all_threads { Parallelism::Many } else { Parallelism::Single };
+        let streamed = |c: &&Ceiling| c.kind == CeilingKind::Streamed && c.device == "cpu" && c.parallelism == wanted;
+        // The lower end: just below the crossing the wrong stores cost some per cent, just above it up to half of the time.
+        kept.iter().find(streamed).map(|c| c.low as u64)
     });
 }
 

@@ -97,7 +97,7 @@ impl Job {
         let parameters = if op.has_parameters() { shape.dimension } else { 0 };
         let pieces = shape.rows().div_ceil(rows_of(op, &shape));
         let (read, written) = op.traffic(&Shape { ignored: 0, ..shape });
-        let (stream, stores) = stores_of(method.way, &shape, op.rowwise(), read + written);
+        let (stream, stores) = stores_of(method, &shape, op.rowwise(), read + written);
         Ok(Job {
             op,
             method,
