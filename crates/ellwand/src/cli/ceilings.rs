@@ -398,6 +398,22 @@ mod tests {
     }
 
     #[test]
+    fn one_thread_and_all_threads_cross_at_sizes_of_their_own() {
+        let registry = calibrated(&Registry::new());
+        let caches = vec![Cache { level: "L3".into(), bytes: 32 << 20, shared_by: 2 }];
+        let here = Environment { cores: 2, caches, ..Environment::default() };
+        let [_, around] = new_cells(&registry, &here, None, ALL);
+        let threads = |of: Parallelism| {
+            let one = |cell: &&Cell| cell.implementations.iter().all(|one| one.parallelism == of);
+            let sizes = around.iter().filter(one).filter_map(|cell| cell.case.int("bytes"));
+            assert!(around.iter().all(|cell| cell.implementations.len() == 2), "both kinds of stores");
+            sizes.collect::<Vec<_>>()
+        };
+        let (one, all) = (threads(Parallelism::Single), threads(Parallelism::Many));
+        assert!(one.len() > 4 && one == all, "{one:?} {all:?}");
+    }
+
+    #[test]
     fn another_card_under_the_same_id_is_measured_again() {
         let devices = |list: &[(&str, &str)]| -> Vec<(String, String)> {
             list.iter().map(|(id, about)| (id.to_string(), about.to_string())).collect()
