@@ -4,7 +4,8 @@
 //! One difference, which affects rounding only: the logarithm of a mark density factors out its largest term, so that
 //! densities below the smallest number remain representable (`ln d = m + ln sum exp(l_i - m)`).
 //!
-//! It computes constants, rates and rows of spikes itself: what it shared with the implementations, it could not judge.
+//! It computes constants, rates and rows of spikes itself: what it shares with the implementations, it cannot judge. It shares
+//! the interpolation of the track.
 
 use std::f64::consts::PI;
 
