@@ -99,6 +99,7 @@ pub fn compare(
         known: Known::default(),
         begin: Instant::now(),
         start_s: START_S,
+        round: Duration::ZERO,
         blocks: 0,
         limits: terms.limits,
         age_ns: terms.age_ns(),
@@ -137,6 +138,8 @@ struct Arms<'a> {
     begin: Instant,
     /// Mean time to start and end the processes of a block so far, in seconds.
     start_s: f64,
+    /// Mean time of a round of the last block.
+    round: Duration,
     blocks: u32,
     limits: Limits,
     /// How long each process of the first blocks runs between its slots.
@@ -255,6 +258,7 @@ impl Arms<'_> {
         let [start_s, rounds_s, gone_s] = [start, in_rounds, self.begin.elapsed()].map(|time| time.as_secs_f64());
         self.blocks += 1;
         self.start_s += (start_s - self.start_s) / f64::from(self.blocks);
+        self.round = in_rounds / u32::try_from(samples[BASELINE].len()).unwrap_or(u32::MAX).max(1);
         let spent = Spent { start_s, rounds_s, gone_s, usual: length.usual as f64 };
         Ok((BlockSamples { samples, basis: Choice::BySamples(self.sides.parallelism), spent }, all))
     }
@@ -282,7 +286,9 @@ impl Arms<'_> {
         let gained_s = |slot: &Slot| 1e-9 * (slot.cost_ns as f64 - 1.2 * slot.untimed_ns()) - SWITCH_S;
         let round_s = slots.iter().map(gained_s).sum::<f64>();
         let half_timed = if round_s > 0.0 { (1.2 * self.start_s / round_s).ceil() as u64 } else { fewest };
-        let usual = half_timed.clamp(fewest, ROUNDS.1);
+        // A slow block ends early, and the pace must not count on rounds that it will not get.
+        let before_slow = LONG_BLOCK.div_duration_f64(self.round.max(Duration::from_nanos(1))).ceil() as u64;
+        let usual = half_timed.clamp(fewest, ROUNDS.1).min(before_slow.max(ENOUGH_ROUNDS));
         let many = (MANY * usual).min(LONGER * ROUNDS.1);
         let (rounds, enough, longest) = match wanted {
             Rounds::Usual => (usual, ENOUGH_ROUNDS, LONG_BLOCK),

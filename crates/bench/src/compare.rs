@@ -13,7 +13,7 @@ mod sofar;
 use ellwand_core::implementation::Parallelism;
 use ellwand_core::reading::Reading;
 pub use ellwand_core::record::Basis;
-use ellwand_core::record::{BlockValues, Outcome, Sample, Settling};
+use ellwand_core::record::{BlockValues, Outcome, Sample, Settling, slot_share};
 use ellwand_core::stats::{Centre, Change, DecisionRule, Difference, LOOKS, StatsError};
 use ellwand_core::verdict::Compared;
 use ellwand_core::work::Work;
@@ -313,6 +313,11 @@ impl Decision {
             // The side questions test one direction only, at half the error probability.
             Call::SlowerBeside(_) => self.side_evidence >= 2.0 * bar,
         }
+    }
+
+    /// The share of the elapsed time that lay inside slots; `None` without slots.
+    pub fn slot_share(&self) -> Option<f64> {
+        slot_share(self.samples.iter().flatten(), self.elapsed_s)
     }
 
     /// True if a side question suspects something that the main question does not show. If even the fastest times are

@@ -33,7 +33,7 @@ mod threads;
 
 pub use basis::{Basis, LONG_RUN_S, LONG_S};
 pub use certificate::{Certificate, Planted, SlowMode};
-pub use comparison::{Arm, BlockValues, Centre, Comparison, Curve, Ended, Stakes};
+pub use comparison::{Arm, BlockValues, Centre, Comparison, Curve, Ended, Stakes, slot_share};
 pub use read::{Entry, Record, RecordError, line, parse};
 pub use revision::Revision;
 pub use seal::seal;

@@ -64,6 +64,20 @@ pub struct Comparison {
     pub elapsed_s: f64,
 }
 
+impl Comparison {
+    /// The share of the elapsed time that lay inside timed slots of the arms; the rest started processes, checked answers
+    /// and let arms settle. `None` without slots.
+    pub fn slot_share(&self) -> Option<f64> {
+        slot_share(self.arms.iter().flat_map(|arm| &arm.samples), self.elapsed_s)
+    }
+}
+
+/// The share of `elapsed_s` seconds that lay inside these slots; `None` without slots.
+pub fn slot_share<'a>(slots: impl Iterator<Item = &'a Sample>, elapsed_s: f64) -> Option<f64> {
+    let seconds: f64 = slots.map(|slot| 1e-9 * slot.wall_ns as f64).sum();
+    (seconds > 0.0 && elapsed_s > 0.0).then(|| seconds / elapsed_s)
+}
+
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -151,9 +151,15 @@ fn called(difference: Difference, row: &Row, decision: &Decision, rope: f64, [ta
         Difference::Same => format!("same within {}: {takes}, {cost}", units::share(rope)),
         Difference::Undecided { .. } => {
             let (excluded, needed) = (time::excluded(&decision.change), time::needed(decision, rope, row.given));
-            format!("undecided: {excluded}: {takes}, {cost}; {needed}")
+            format!("undecided: {excluded}: {takes}, {cost}{}; {needed}", in_slots(decision))
         }
     }
+}
+
+/// How much of the time was spent on slots, if that was less than half of it.
+fn in_slots(decision: &Decision) -> String {
+    let share = decision.slot_share().filter(|share| *share < 0.5);
+    share.map_or_else(String::new, |share| format!(", {:.0} % of the time inside slots", 100.0 * share))
 }
 
 /// The names of both sides; if an implementation is compared with itself, the copy gets another name.
@@ -307,6 +313,7 @@ fn as_json(row: &Row, rope: f64) -> Value {
             "notes": notes(row, decision).into_iter().chain(partly(decision)).collect::<Vec<_>>(),
             "what_ran": decision.reported.what_ran,
             "elapsed_s": decision.elapsed_s,
+            "slot_share": decision.slot_share(),
             "ended": time::ended(decision.end),
             "excluded_above": time::excluded_above(&decision.change),
             "excluded": time::excluded_by(row, decision),

@@ -48,6 +48,9 @@ pub struct ComparisonInfo {
     pub what_ran: [String; 2],
     /// Elapsed time of the comparison in seconds.
     pub elapsed_s: f64,
+    /// Share of that time inside slots; the rest started processes, checked answers and let arms settle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slot_share: Option<f64>,
 }
 
 impl ComparisonInfo {
@@ -205,5 +208,6 @@ fn one(run: usize, comparison: &Comparison) -> ComparisonInfo {
         time_s: [time(0), time(1)],
         what_ran: [0, 1].map(|index| arm(index).map_or_else(String::new, |arm| clean(&arm.what_ran))),
         elapsed_s: comparison.elapsed_s,
+        slot_share: comparison.slot_share(),
     }
 }
