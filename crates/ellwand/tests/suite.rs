@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use ellwand::internals::bench::{Cell, Effort, Instrument, Plan, Selection};
 use ellwand::internals::core::record::{Outcome, Settings};
-use ellwand::internals::core::{Case, Registry, Value};
+use ellwand::internals::core::{Case, Registry, Value, Verdict};
 use ellwand::rand::RngExt;
 use ellwand::suite::Suite;
-use ellwand::{Axis, Size, Work, suite};
+use ellwand::{Axis, Compared, Size, Work, suite};
 
+#[path = "suite/buffers.rs"]
+mod buffers;
 #[path = "suite/slips.rs"]
 mod slips;
 
@@ -48,127 +50,10 @@ fn wrong(registry: &Registry, name: &str) -> String {
     }
 }
 
-#[test]
-fn an_implementation_writes_into_the_buffer_that_the_suite_makes() {
-    let sorted = |numbers: &Vec<u32>, out: &mut Vec<u32>| {
-        out.copy_from_slice(numbers);
-        out.sort_unstable();
-    };
-    let into = || numbers().implementation_into("into", sorted);
-    let registry = Registry::from(into().output(|numbers| vec![0; numbers.len()]));
-    assert!(outcome(&registry, "into").is_ok());
-    let idle = numbers().implementation_into("idle", |_, _| ()).output(|numbers| vec![0; numbers.len()]);
-    let adds = |numbers: &Vec<u32>, out: &mut Vec<u32>| {
-        let mut right = numbers.clone();
-        right.sort_unstable();
-        out.iter_mut().zip(right).for_each(|(out, right)| *out = out.wrapping_add(right));
-    };
-    let adds = numbers().implementation_into("adds", adds).output(|numbers| vec![0; numbers.len()]);
-    wrong(&Registry::from(adds), "adds");
-    assert!(wrong(&Registry::from(idle), "idle").contains("did not write 50 of the 50 values of its buffer"));
-    // Also where `.output` makes the answer, in every run.
-    let once = AtomicBool::new(true);
-    let equal = numbers()
-        .implementation_into("into", sorted)
-        .implementation_into("idle", |_, _| ())
-        .implementation_into("once", move |numbers, out| {
-            if once.swap(false, SeqCst) {
-                sorted(numbers, out);
-            }
-        })
-        .output(sorted_copy);
-    let registry = Registry::from(equal);
-    assert!(outcome(&registry, "into").is_ok(), "what the buffer held does not matter");
-    for name in ["idle", "once"] {
-        assert!(wrong(&registry, name).contains("did not write 50 of the 50 values"), "{name}");
-    }
-    let registry = Registry::from(into());
-    let message = registry.find("sort").unwrap().check(&case()).unwrap_err().to_string();
-    assert!(message.contains(".output("), "{message}");
-    // The same as the reference.
-    let first = suite("sort")
-        .axis(Axis::int("n", "numbers", 0, 10_000, 50))
-        .input(|case, rng| (0..case.usize("n")).map(|_| rng.random()).collect::<Vec<u32>>())
-        .implementation_into("into", sorted)
-        .output(|numbers| vec![0; numbers.len()])
-        .implementation_mut("std", |v| v.sort());
-    assert!(outcome(&Registry::from(first), "std").is_ok());
-}
-
-fn sorted_copy(numbers: &Vec<u32>) -> Vec<u32> {
-    let mut answer = numbers.clone();
+fn sorted_copy(numbers: &[u32]) -> Vec<u32> {
+    let mut answer = numbers.to_vec();
     answer.sort_unstable();
     answer
-}
-
-#[test]
-fn an_implementation_that_writes_only_part_of_its_buffer_is_wrong() {
-    // The rest of the buffer is right because `.output` makes zeros, or a copy of the answer.
-    let positive = || {
-        suite("sort")
-            .axis(Axis::int("n", "numbers", 0, 10_000, 50))
-            .input(|case, rng| (0..case.usize("n")).map(|_| rng.random_range(-9..9_i32)).collect::<Vec<_>>())
-            .implementation("std", |v| v.iter().map(|x| (*x).max(0)).collect::<Vec<i32>>())
-            .implementation_into("some", |v, out| {
-                v.iter().zip(out).filter(|(x, _)| **x > 0).for_each(|(x, out)| *out = *x);
-            })
-            .implementation_into("all", |v, out| v.iter().zip(out).for_each(|(x, out)| *out = (*x).max(0)))
-    };
-    for output in [|v: &Vec<i32>| vec![0; v.len()], |v: &Vec<i32>| v.iter().map(|x| (*x).max(0)).collect()] {
-        let registry = Registry::from(positive().output(output));
-        let detail = wrong(&registry, "some");
-        assert!(
-            detail.starts_with("it did not write ") && detail.contains(" of the 50 values of its buffer"),
-            "{detail}"
-        );
-        assert_eq!(outcome(&registry, "all"), Ok(()));
-        assert!(registry.find("sort").unwrap().remarks(&case()).is_empty());
-        // Nor does a suite's own judge accept it.
-        let registry = Registry::from(positive().output(output).judge(|_, _| Ok(())));
-        assert!(wrong(&registry, "some").starts_with("it did not write "));
-    }
-}
-
-#[test]
-fn an_answer_that_equals_a_pattern_is_right() {
-    type Answer = fn(usize) -> Vec<u8>;
-    for answer in [(|n| vec![0xff; n]) as Answer, |n| vec![0x5a; n], |n| (0..n).map(|x| (x % 256) as u8).collect()] {
-        let bytes = suite("sort")
-            .axis(Axis::int("n", "numbers", 0, 10_000, 50))
-            .input(|case, _| 6 * case.usize("n"))
-            .implementation("std", move |n| answer(*n))
-            .implementation_into("into", move |n, out| out.copy_from_slice(&answer(*n)))
-            .implementation_into("part", move |n, out| out[..200].copy_from_slice(&answer(*n)[..200]))
-            .output(|n| vec![0; *n]);
-        let registry = Registry::from(bytes);
-        assert_eq!(outcome(&registry, "into"), Ok(()));
-        assert!(wrong(&registry, "part").contains("did not write 100 of the 300 values"));
-    }
-}
-
-#[test]
-fn a_buffer_that_cannot_be_overwritten_must_change_and_has_a_remark() {
-    #[derive(Debug, PartialEq)]
-    struct Own(Vec<u32>);
-    let suite = |output: fn(&Vec<u32>) -> Vec<u32>| {
-        suite("sort")
-            .axis(Axis::int("n", "numbers", 0, 10_000, 50))
-            .input(|case, rng| (0..case.usize("n")).map(|_| rng.random()).collect::<Vec<u32>>())
-            .implementation("std", |numbers| Own(sorted_copy(numbers)))
-            .implementation_into("into", |numbers, out| *out = Own(sorted_copy(numbers)))
-            .implementation_into("idle", |_, _| ())
-            .output(move |numbers| Own(output(numbers)))
-    };
-    let registry = Registry::from(suite(|numbers| vec![0; numbers.len()]));
-    assert_eq!(outcome(&registry, "into"), Ok(()));
-    assert!(wrong(&registry, "idle").contains("its buffer is unchanged"));
-    let remarks = registry.find("sort").unwrap().remarks(&case());
-    assert!(remarks[0].starts_with("Ellwand cannot overwrite the buffer of into, idle (type "), "{remarks:?}");
-    assert!(remarks[0].contains("Own) before a run"), "{remarks:?}");
-    let registry = Registry::from(suite(sorted_copy));
-    for name in ["into", "idle"] {
-        assert!(wrong(&registry, name).contains("let `.output` make contents that no answer has"), "{name}");
-    }
 }
 
 /// A suite whose implementations, reference included, return the same answer for any input.
@@ -388,6 +273,37 @@ fn a_judge_decides_in_place_of_equality() {
     let registry = Registry::from(suite);
     assert_eq!(outcome(&registry, "same-set"), Ok(()));
     assert_eq!(wrong(&registry, "short"), "1 numbers are left");
+}
+
+/// The verdict on the first answer, as a record stores it.
+fn checked(registry: &Registry, name: &str) -> Verdict {
+    let implementation = registry.implementations("sort").into_iter().find(|known| known.name == name).unwrap();
+    let workload = registry.find("sort").unwrap().clone();
+    let cell = Cell { workload, case: case(), implementations: vec![implementation.clone()], allowed: None };
+    let interrupt = AtomicBool::new(false);
+    let instrument = Instrument::new(registry, Effort::Quick.settings(), 7, &interrupt);
+    match instrument.judged(&cell, &instrument.inputs_and_reference(&cell).unwrap(), implementation, false) {
+        Ok(verdict) | Err(Outcome::Wrong { verdict }) => verdict,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_verdict_states_how_many_values_were_compared() {
+    let of = |suite: Suite<Vec<u32>, Vec<u32>>| checked(&Registry::from(suite), "std");
+    let equal = of(numbers());
+    assert_eq!((equal.compared, equal.detail.as_str()), (Some(Compared::all(50)), "50 values agree"));
+    let sampled = of(numbers().judge(|expected, got| match expected[..5] == got[..5] {
+        true => Ok(Compared { values: 5, of: got.len() as u64 }),
+        false => Err("its first values differ".into()),
+    }));
+    assert!(sampled.passed && sampled.detail.ends_with("comparing 5 of 50 values"), "{sampled:?}");
+    assert!(sampled.compared.unwrap().remark().unwrap().contains("5 of 50 values of the answer"));
+    let nothing = of(numbers().judge(|_, _| Ok(Compared { values: 0, of: 50 })));
+    assert!(!nothing.passed && nothing.detail.starts_with("nothing was compared"), "{nothing:?}");
+    let uncounted = of(numbers().judge(|_, _| Ok(())));
+    assert!(uncounted.passed && uncounted.compared.is_none(), "{uncounted:?}");
+    assert!(uncounted.detail.contains("an answer of 50 values, and does not count"), "{uncounted:?}");
 }
 
 #[test]

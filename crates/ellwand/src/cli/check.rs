@@ -233,7 +233,8 @@ fn write_json(lines: &[Line], out: &mut dyn Write) -> std::io::Result<()> {
     let row = |line: &Line| {
         let (word, detail) = outcome_and_detail(&line.outcome);
         let max_error = line.outcome.as_ref().ok().and_then(|verdict| verdict.max_error);
-        json!({ "case": line.case, "implementation": line.implementation, "outcome": word, "detail": detail, "max_error": max_error })
+        let compared = line.outcome.as_ref().ok().and_then(|verdict| verdict.compared);
+        json!({ "case": line.case, "implementation": line.implementation, "outcome": word, "detail": detail, "max_error": max_error, "compared": compared })
     };
     writeln!(out, "{:#}", Json::Array(lines.iter().map(row).collect()))
 }

@@ -18,6 +18,7 @@ mod overwrite;
 mod ready;
 mod slips;
 mod task;
+mod values;
 
 use std::any::{TypeId, type_name};
 use std::fmt::Debug;
@@ -28,7 +29,9 @@ use std::sync::Arc;
 use std::vec::Drain;
 
 use ellwand_bench::environment::second_level_cache;
-use ellwand_core::{Axis, Case, Description, Implementation, InputError, PrepareError, Prepared, Registry, Size, Work};
+use ellwand_core::{
+    Axis, Case, Compared, Description, Implementation, InputError, PrepareError, Prepared, Registry, Size, Work,
+};
 use rand::rngs::ChaCha8Rng;
 
 use ready::{Borrowing, Changing, Filling, Owning};
@@ -48,7 +51,7 @@ type Own<I, O> = dyn Fn(Drain<'_, I>, &mut Vec<O>) + Send + Sync;
 type Change<I> = dyn Fn(&mut [I]) + Send + Sync;
 /// Writes into the same buffer `n` times.
 type Fill<I, O> = dyn Fn(&I, &mut O, u64) + Send + Sync;
-type Judge<O> = dyn Fn(&O, &O) -> Result<(), String> + Send + Sync;
+type Judge<O> = dyn Fn(&O, &O) -> Result<Option<Compared>, String> + Send + Sync;
 type Required = dyn Fn(&Point) -> Work + Send + Sync;
 
 /// Most memory for the fresh inputs of one slot, if their size is known.
@@ -61,6 +64,24 @@ const NO_OUTPUT: &str = "implementation_into writes into a buffer, but the suite
 
 /// Fresh inputs of one slot if the memory that they own is unknown.
 const LOADED_UNKNOWN: u64 = 64;
+
+/// What [`Suite::judge`] returns for an answer that it accepts: `()`, or how many values it compared.
+pub trait Accepted {
+    /// How many values were compared; `None` if the judge does not count them.
+    fn compared(self) -> Option<Compared>;
+}
+
+impl Accepted for () {
+    fn compared(self) -> Option<Compared> {
+        None
+    }
+}
+
+impl Accepted for Compared {
+    fn compared(self) -> Option<Compared> {
+        Some(self)
+    }
+}
 
 /// A parameter point as closures see it: a [`Case`] whose axes are known to exist.
 #[derive(Debug, Clone, Copy)]
@@ -342,9 +363,12 @@ where
 
     /// Accepts or refuses the second answer, given the reference's answer first; the error says what is wrong. By default
     /// answers must be equal, and an answer without a value (`()`, an empty list) is *wrong*, because nothing is compared.
+    ///
+    /// A judge that returns [`Compared`] for an accepted answer states how many values it compared: results then report an
+    /// answer of which it compared only a part, and one of which it compared nothing is *wrong*.
     #[must_use]
-    pub fn judge(mut self, judge: impl Fn(&O, &O) -> Result<(), String> + Send + Sync + 'static) -> Self {
-        self.judge = Some(Arc::new(judge));
+    pub fn judge<A: Accepted>(mut self, judge: impl Fn(&O, &O) -> Result<A, String> + Send + Sync + 'static) -> Self {
+        self.judge = Some(Arc::new(move |expected, answer| judge(expected, answer).map(Accepted::compared)));
         self
     }
 

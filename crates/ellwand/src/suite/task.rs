@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use ellwand_bench::check::{Panicked, guarded};
 use ellwand_core::case::Fnv;
-use ellwand_core::{Case, Description, InputError, Tensor, Tensors, Tolerance, Verdict, Work, Workload};
+use ellwand_core::{Case, Compared, Description, InputError, Tensor, Tensors, Tolerance, Verdict, Work, Workload};
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 
+use super::values::count;
 use super::{Judge, Make, NO_OUTPUT, Point, Required, Way};
 
 const SEED: &str = "seed";
@@ -123,19 +124,30 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
             return Verdict::wrong("its answer is no longer there to be judged");
         };
         match self.verdict(expected, &answer) {
-            Ok(()) if self.judge.is_none() && is_empty(expected) => Verdict::wrong(
+            Err(why) => Verdict::wrong(why),
+            Ok(Some(compared)) => {
+                let detail = format!("the suite's judge accepts it after comparing {compared}");
+                Verdict { compared: Some(compared), ..Verdict::right(detail) }.of_something()
+            }
+            Ok(None) if self.judge.is_some() => {
+                let values = count(&*answer);
+                Verdict::right(format!(
+                    "the suite's judge accepts it, an answer of {values} values, and does not count what it compares"
+                ))
+            }
+            Ok(None) if is_empty(expected) => Verdict::wrong(
                 "neither its answer nor the reference has a value, so nothing is compared; let it return what it computed, leave \
                  this case out, or compare such answers with `.judge`",
             ),
-            Ok(()) => Verdict::right("the answer is right"),
-            Err(why) => Verdict::wrong(why),
+            Ok(None) => Verdict::agree(Compared::all(count(expected).max(1)), 0.0),
         }
     }
 
-    fn verdict(&self, expected: &O, answer: &O) -> Result<(), String> {
+    /// How much of an accepted answer the suite's judge compared; `None` if it does not count, or if the two are equal.
+    fn verdict(&self, expected: &O, answer: &O) -> Result<Option<Compared>, String> {
         match &self.judge {
             Some(judge) => judge(expected, answer),
-            None if *expected == *answer => Ok(()),
+            None if *expected == *answer => Ok(None),
             None => Err(difference(answer, expected)),
         }
     }
