@@ -90,8 +90,12 @@ pub(super) fn suggest(mut error: clap::Error, line: &Command, args: &[OsString],
             return error;
         }
         ErrorKind::UnknownArgument => {
-            let Some(flag) = text(ContextKind::InvalidArg).filter(|flag| flag.starts_with('-')) else { return error };
-            instead_of(&flag, line, args, known)
+            let Some(word) = text(ContextKind::InvalidArg) else { return error };
+            match (word.starts_with('-'), command_of(line, args).get_name()) {
+                (true, _) => instead_of(&word, line, args, known),
+                (false, "compare") => Some(sides(args).into()),
+                (false, _) => return error,
+            }
         }
         _ => return error,
     };
@@ -102,6 +106,15 @@ pub(super) fn suggest(mut error: clap::Error, line: &Command, args: &[OsString],
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
     }
     error
+}
+
+/// How many sides `compare` takes, for a line with more.
+fn sides(args: &[OsString]) -> &'static str {
+    if args.iter().filter_map(|word| word.to_str()).any(|word| word.split('=').next() == Some("--baseline")) {
+        return "expected one side with --baseline, WORKLOAD or WORKLOAD:IMPLEMENTATION: the other one is this program at that revision";
+    }
+    "expected two sides, BASE and CANDIDATE; run `compare` once for each candidate, or `run WORKLOAD -i A,B,C` for the times of \
+     all without a verdict"
 }
 
 /// The second name of a flag that the user gave under both names.
