@@ -90,12 +90,10 @@ pub(super) fn suggest(mut error: clap::Error, line: &Command, args: &[OsString],
             return error;
         }
         ErrorKind::UnknownArgument => {
-            let Some(word) = text(ContextKind::InvalidArg) else { return error };
-            match (word.starts_with('-'), command_of(line, args).get_name()) {
-                (true, _) => instead_of(&word, line, args, known),
-                (false, "compare") => Some(sides(args).into()),
-                (false, _) => return error,
-            }
+            let of_compare = command_of(line, args).get_name() == "compare";
+            let word = text(ContextKind::InvalidArg).filter(|word| of_compare || word.starts_with('-'));
+            let Some(word) = word else { return error };
+            if word.starts_with('-') { instead_of(&word, line, args, known) } else { Some(sides(args).into()) }
         }
         _ => return error,
     };
