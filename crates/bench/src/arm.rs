@@ -16,6 +16,7 @@ use ellwand_core::record::{Outcome, Sample};
 use ellwand_core::tensor::Tensors;
 use ellwand_core::verdict::Verdict;
 
+use crate::awake::Awake;
 use crate::calibrate::{self, SlotNeeds};
 use crate::check::{self, SetupError, Task, failed, guarded};
 use crate::probe::{self, Probe, Span};
@@ -35,6 +36,8 @@ pub(crate) struct Arm<'a> {
     pub(crate) slot: Slot,
     /// Detects slots that start before the arm has settled.
     drift: Drift,
+    /// Detects a suspend of the machine since before the preparation.
+    awake: Awake,
     /// True if the outputs were poisoned before the last slot.
     poisoned: bool,
     /// What the probes read during a run that also served as warm-up ([`Arm::warm_up_once`]).
@@ -57,6 +60,7 @@ impl<'a> Arm<'a> {
         cold: &[Probe],
     ) -> Result<(Self, Opened), Outcome> {
         (judge.on_step)(Step::FirstRun);
+        let awake = Awake::new();
         let running = probe::begin(cold, Span::Cold);
         let ran = check::first_run(&task, implementation, device);
         let mut readings = running.end();
@@ -90,7 +94,9 @@ impl<'a> Arm<'a> {
             readings,
         };
         let (parallelism, drift) = (implementation.parallelism, Drift::default());
-        Ok((Self { task, device, parallelism, judge, prepared, slot, drift, poisoned: false, steady: None }, opened))
+        let arm =
+            Self { task, device, parallelism, judge, prepared, slot, drift, awake, poisoned: false, steady: None };
+        Ok((arm, opened))
     }
 
     fn scope(&self) -> CpuScope {
@@ -158,8 +164,12 @@ impl<'a> Arm<'a> {
     }
 
     /// Takes one slot. If `last`, poisons the outputs first, because this slot's answer is checked next.
+    ///
+    /// # Errors
+    /// The outcome if the slot fails, or if the machine was suspended in this slot or before it.
     pub(crate) fn sample(&mut self, last: bool) -> Result<Sample, Outcome> {
         let (timing, parts_ns) = self.timed(last)?;
+        self.awake.check()?;
         self.drift.saw(&parts_ns);
         Ok(Sample { state: self.device.state(), ..sample::sample(self.slot, &timing, &parts_ns) })
     }
@@ -270,5 +280,49 @@ impl<'a> Judge<'a> {
         let verdict = verdict?;
         self.known_right.push(digest);
         Ok((verdict, digest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use ellwand_core::registry::Registry;
+
+    use super::*;
+    use crate::awake::fake::Clocks;
+    use crate::measure::Instrument;
+    use crate::plan::{Plan, Selection};
+    use crate::settings::Effort;
+
+    #[test]
+    fn a_suspend_within_or_between_slots_ends_the_arm() {
+        let mut registry = Registry::new();
+        registry.device(Arc::new(crate::Cpu::default()));
+        crate::selfcheck::register(&mut registry);
+        let workloads = registry.workloads().iter().map(|workload| workload.name().to_string()).take(1).collect();
+        let plan = Plan::expand(&registry, &Selection { workloads, ..Selection::default() }).unwrap();
+        let (cell, interrupt) = (&plan.cells[0], AtomicBool::new(false));
+        let instrument = Instrument::new(&registry, Effort::Quick.settings(), 7, &interrupt);
+        let (case, inputs, expected) = instrument.inputs_and_reference(cell).unwrap();
+        let task = Task { workload: cell.workload.as_ref(), case: &case, inputs: &inputs, allowed: None };
+        let row = &cell.implementations[0];
+        let device = instrument.device(row).unwrap();
+        let (mut arm, _) = Arm::prepare(task, row, device, Judge::against(&expected), &[]).unwrap();
+        let clocks = Clocks::default();
+        arm.awake = clocks.watched();
+        assert!(arm.sample(false).is_ok());
+        clocks.ran.set(Duration::from_secs(60));
+        assert!(arm.sample(false).is_ok());
+        clocks.suspended.set(Duration::from_secs(60));
+        for _ in 0..2 {
+            let outcome = arm.sample(true).unwrap_err();
+            let reason = outcome.reason().unwrap();
+            assert!(
+                outcome.word() == "failed" && reason.starts_with("the machine was suspended for 60.000 s"),
+                "{reason}"
+            );
+        }
     }
 }

@@ -19,6 +19,7 @@ use ellwand_core::record::{Outcome, Sample};
 use ellwand_core::verdict::Verdict;
 use rand::seq::SliceRandom;
 
+use crate::awake::Awake;
 use crate::check::plain;
 use crate::compare::{ARMS, BASELINE, BlockSamples, Choice, Decision, NoDecision, Rounds, Spent, Terms, over_blocks};
 use crate::cpu::{Cpu, children_cpu_ns};
@@ -48,12 +49,24 @@ pub struct Commands<'a> {
 /// Compares two shell commands.
 ///
 /// # Errors
-/// See [`NoDecision`]. A command that fails or prints different output ends the comparison.
+/// See [`NoDecision`]. A command that fails or prints different output ends the comparison, and so does a suspend of the
+/// machine within a block.
 pub fn compare(
     commands: Commands,
     terms: &Terms,
     interrupt: &AtomicBool,
     on_block: &mut dyn FnMut(f64, f64),
+) -> Result<Decision, NoDecision> {
+    compare_watched(commands, terms, interrupt, on_block, &Awake::new)
+}
+
+/// `watch` begins to watch for a suspend.
+fn compare_watched(
+    commands: Commands,
+    terms: &Terms,
+    interrupt: &AtomicBool,
+    on_block: &mut dyn FnMut(f64, f64),
+    watch: &dyn Fn() -> Awake,
 ) -> Result<Decision, NoDecision> {
     let Commands { timed: [baseline, candidate], same_output, .. } = commands;
     let arms = [baseline, candidate, baseline];
@@ -74,13 +87,14 @@ pub fn compare(
             Rounds::About(runs) => runs.max(1.0) as u32,
             Rounds::Usual | Rounds::Many => usual as u32,
         };
-        let start = Instant::now();
+        let (start, awake) = (Instant::now(), watch());
         let mut samples: [Vec<Sample>; 3] = Default::default();
         for round in 0..runs {
             let mut order: Vec<usize> = (0..arms.len()).collect();
             order.shuffle(coin);
             for (position, arm) in order.into_iter().enumerate() {
                 let sample = runner.timed(arm, arms[arm], terms.budget_s)?;
+                awake.check().map_err(|outcome| NoDecision::Ended { arm: ARMS[arm], outcome })?;
                 samples[arm].push(Sample { round, position: position as u32, ..sample });
             }
         }
@@ -348,6 +362,24 @@ mod tests {
         let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap().within(budget_s);
         let commands = Commands { timed: commands, prepare: [None, None], same_output };
         compare(commands, &terms, &AtomicBool::new(false), &mut |_, _| {}).unwrap_err()
+    }
+
+    #[test]
+    fn a_suspend_within_a_block_ends_the_comparison() {
+        let terms = Terms::new(0.5, 0.01, None, Limits::default(), 1).unwrap();
+        let commands = Commands { timed: ["true", "true"], prepare: [None, None], same_output: false };
+        let clocks = crate::awake::fake::Clocks::default();
+        let watch = || {
+            let awake = clocks.watched();
+            clocks.suspended.set(clocks.suspended.get() + Duration::from_secs(30));
+            awake
+        };
+        let ended = compare_watched(commands, &terms, &AtomicBool::new(false), &mut |_, _| {}, &watch);
+        let Err(NoDecision::Ended { outcome, .. }) = ended else { panic!("{ended:?}") };
+        assert!(
+            outcome.reason().is_some_and(|why| why.starts_with("the machine was suspended for 30.000 s")),
+            "{outcome:?}"
+        );
     }
 
     #[test]

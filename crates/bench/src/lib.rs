@@ -5,6 +5,7 @@
 
 mod arm;
 pub mod arms;
+mod awake;
 pub mod beside;
 pub mod block;
 pub mod blocks;

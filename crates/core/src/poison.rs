@@ -23,6 +23,15 @@ impl Poison {
         }
     }
 
+    /// The other pattern, which differs in every byte.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Poison::Ones => Poison::Mixed,
+            Poison::Mixed => Poison::Ones,
+        }
+    }
+
     /// A value made of the byte.
     pub fn value<T: Element>(self) -> T {
         T::of_byte(self.byte())
@@ -78,8 +87,7 @@ mod tests {
             poison.fill_tensor(&mut tensor);
             assert!(poison.remains_in(&Tensors::new().with("y", tensor.clone())));
             assert_eq!(shared.f32().unwrap(), [1.0, 2.0], "what others hold stays");
-            let other = if poison == Poison::Ones { Poison::Mixed } else { Poison::Ones };
-            assert!(!other.remains_in(&Tensors::new().with("y", tensor)));
+            assert!(!poison.other().remains_in(&Tensors::new().with("y", tensor)));
         }
         assert!(!Poison::Ones.remains_in(&one(&[f32::NAN])), "a computed NaN has other bits");
     }

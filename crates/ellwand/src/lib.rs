@@ -22,7 +22,7 @@ pub mod suite;
 
 pub use cli::{Measure, MeasureError, Results, measure, run, run_recorded};
 pub use ellwand_bench::settings::Effort;
-pub use ellwand_core::{Axis, Case, Registry, Size, Work};
+pub use ellwand_core::{Axis, Case, Compared, Registry, Size, Work};
 pub use ellwand_profile as profile;
 pub use ellwand_report::{Finding, Report, Row};
 pub use lab::{BenchmarkOptions, Bottleneck, Timing, benchmark_function, identify_bottleneck, measure_memory_usage};

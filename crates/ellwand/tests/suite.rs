@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use ellwand::internals::bench::{Cell, Effort, Instrument, Plan, Selection};
 use ellwand::internals::core::record::{Outcome, Settings};
-use ellwand::internals::core::{Case, Registry, Value};
+use ellwand::internals::core::{Case, Registry, Value, Verdict};
 use ellwand::rand::RngExt;
 use ellwand::suite::Suite;
-use ellwand::{Axis, Size, Work, suite};
+use ellwand::{Axis, Compared, Size, Work, suite};
 
+#[path = "suite/buffers.rs"]
+mod buffers;
 #[path = "suite/slips.rs"]
 mod slips;
 
@@ -48,54 +50,10 @@ fn wrong(registry: &Registry, name: &str) -> String {
     }
 }
 
-#[test]
-fn an_implementation_writes_into_the_buffer_that_the_suite_makes() {
-    let sorted = |numbers: &Vec<u32>, out: &mut Vec<u32>| {
-        out.copy_from_slice(numbers);
-        out.sort_unstable();
-    };
-    let into = || numbers().implementation_into("into", sorted);
-    let registry = Registry::from(into().output(|numbers| vec![0; numbers.len()]));
-    assert!(outcome(&registry, "into").is_ok());
-    let idle = numbers().implementation_into("idle", |_, _| ()).output(|numbers| vec![0; numbers.len()]);
-    let adds = |numbers: &Vec<u32>, out: &mut Vec<u32>| {
-        let mut right = numbers.clone();
-        right.sort_unstable();
-        out.iter_mut().zip(right).for_each(|(out, right)| *out = out.wrapping_add(right));
-    };
-    let adds = numbers().implementation_into("adds", adds).output(|numbers| vec![0; numbers.len()]);
-    wrong(&Registry::from(adds), "adds");
-    assert!(wrong(&Registry::from(idle), "idle").contains("its buffer is unchanged"));
-    // Also where the fresh buffer equals the answer, in every run.
-    let once = AtomicBool::new(true);
-    let equal = numbers()
-        .implementation_into("into", sorted)
-        .implementation_into("idle", |_, _| ())
-        .implementation_into("once", move |numbers, out| {
-            if once.swap(false, SeqCst) {
-                sorted(numbers, out);
-            }
-        })
-        .output(|numbers| {
-            let mut answer = numbers.clone();
-            answer.sort_unstable();
-            answer
-        });
-    let registry = Registry::from(equal);
-    for name in ["into", "idle", "once"] {
-        assert!(wrong(&registry, name).contains("let `.output` make contents that no answer has"), "{name}");
-    }
-    let registry = Registry::from(into());
-    let message = registry.find("sort").unwrap().check(&case()).unwrap_err().to_string();
-    assert!(message.contains(".output("), "{message}");
-    // The same as the reference.
-    let first = suite("sort")
-        .axis(Axis::int("n", "numbers", 0, 10_000, 50))
-        .input(|case, rng| (0..case.usize("n")).map(|_| rng.random()).collect::<Vec<u32>>())
-        .implementation_into("into", sorted)
-        .output(|numbers| vec![0; numbers.len()])
-        .implementation_mut("std", |v| v.sort());
-    assert!(outcome(&Registry::from(first), "std").is_ok());
+fn sorted_copy(numbers: &[u32]) -> Vec<u32> {
+    let mut answer = numbers.to_vec();
+    answer.sort_unstable();
+    answer
 }
 
 /// A suite whose implementations, reference included, return the same answer for any input.
@@ -315,6 +273,37 @@ fn a_judge_decides_in_place_of_equality() {
     let registry = Registry::from(suite);
     assert_eq!(outcome(&registry, "same-set"), Ok(()));
     assert_eq!(wrong(&registry, "short"), "1 numbers are left");
+}
+
+/// The verdict on the first answer, as a record stores it.
+fn checked(registry: &Registry, name: &str) -> Verdict {
+    let implementation = registry.implementations("sort").into_iter().find(|known| known.name == name).unwrap();
+    let workload = registry.find("sort").unwrap().clone();
+    let cell = Cell { workload, case: case(), implementations: vec![implementation.clone()], allowed: None };
+    let interrupt = AtomicBool::new(false);
+    let instrument = Instrument::new(registry, Effort::Quick.settings(), 7, &interrupt);
+    match instrument.judged(&cell, &instrument.inputs_and_reference(&cell).unwrap(), implementation, false) {
+        Ok(verdict) | Err(Outcome::Wrong { verdict }) => verdict,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_verdict_states_how_many_values_were_compared() {
+    let of = |suite: Suite<Vec<u32>, Vec<u32>>| checked(&Registry::from(suite), "std");
+    let equal = of(numbers());
+    assert_eq!((equal.compared, equal.detail.as_str()), (Some(Compared::all(50)), "50 values agree"));
+    let sampled = of(numbers().judge(|expected, got| match expected[..5] == got[..5] {
+        true => Ok(Compared { values: 5, of: got.len() as u64 }),
+        false => Err("its first values differ".into()),
+    }));
+    assert!(sampled.passed && sampled.detail.ends_with("comparing 5 of 50 values"), "{sampled:?}");
+    assert!(sampled.compared.unwrap().remark().unwrap().contains("5 of 50 values of the answer"));
+    let nothing = of(numbers().judge(|_, _| Ok(Compared { values: 0, of: 50 })));
+    assert!(!nothing.passed && nothing.detail.starts_with("nothing was compared"), "{nothing:?}");
+    let uncounted = of(numbers().judge(|_, _| Ok(())));
+    assert!(uncounted.passed && uncounted.compared.is_none(), "{uncounted:?}");
+    assert!(uncounted.detail.contains("an answer of 50 values, and does not count"), "{uncounted:?}");
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub enum StoreError {
 
 /// Advice for an index in a folder; the index on a server cannot be deleted.
 fn rebuild(place: &str) -> &'static str {
-    if place.ends_with(crate::store::INDEX) {
+    if place.ends_with(crate::schema::INDEX) {
         "; if you delete the index, it is rebuilt from the records in its folder"
     } else {
         ""

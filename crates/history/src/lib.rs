@@ -26,5 +26,6 @@ pub use export::{EXPORTS, Export};
 pub use index::Machine;
 pub use reference::{Reference, ReferenceError};
 pub use rows::{CellRow, RunRow, Series, rows};
-pub use store::{Added, INDEX, Store};
+pub use schema::INDEX;
+pub use store::{Added, Store};
 pub use trend::{ChangePoint, Line, Point, Query, Ratio, Recent, Trend, WithoutRatio, trend};

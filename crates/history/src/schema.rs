@@ -1,5 +1,8 @@
 //! The tables of the index and its queries: the same SQL for SQLite and PostgreSQL.
 
+/// The file name of the index in a folder of records.
+pub const INDEX: &str = "index.sqlite";
+
 /// Version of the schema that this program writes.
 pub(crate) const VERSION: i64 = MIGRATIONS.len() as i64;
 

@@ -12,10 +12,8 @@ use crate::error::StoreError;
 use crate::folder::{self, Stamp};
 use crate::index::{Index, Machine, NewRun};
 use crate::rows::{CellRow, RunRow, by_number, rows};
+use crate::schema::INDEX;
 use crate::sqlite::Sqlite;
-
-/// The file name of the index in a folder of records.
-pub const INDEX: &str = "index.sqlite";
 
 /// How long to wait for another process that writes the index.
 const PATIENCE: Duration = Duration::from_secs(5);

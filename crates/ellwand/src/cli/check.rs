@@ -1,6 +1,6 @@
 //! `check`: correctness only; and `run --once`, one untimed run for external profilers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -158,9 +158,16 @@ fn judge_all(plan: &Plan, json: bool, too_large: Option<&TooLarge>, judge: &mut 
     let mut printer = Printer::new(json, plan);
     // What implementations wrote, with the number of cases at which they wrote it.
     let mut heard = BTreeMap::<(&str, String, String), usize>::new();
+    let mut remarked = BTreeSet::new();
     'all: for (index, cell) in plan.cells.iter().enumerate() {
         let case = cell.case.id();
         progress.cell(index, &case);
+        for remark in cell.workload.remarks(&cell.case) {
+            if !remarked.contains(&remark) {
+                progress.aside(|| output::note(&format!("note: {case}: {remark}")));
+                remarked.insert(remark);
+            }
+        }
         for row in &cell.implementations {
             let answer = match too_large.and_then(|all| all.get(&case)) {
                 Some(why) => Ok((Err(Fate::Unsupported { why: why.clone() }), None)),
@@ -226,7 +233,8 @@ fn write_json(lines: &[Line], out: &mut dyn Write) -> std::io::Result<()> {
     let row = |line: &Line| {
         let (word, detail) = outcome_and_detail(&line.outcome);
         let max_error = line.outcome.as_ref().ok().and_then(|verdict| verdict.max_error);
-        json!({ "case": line.case, "implementation": line.implementation, "outcome": word, "detail": detail, "max_error": max_error })
+        let compared = line.outcome.as_ref().ok().and_then(|verdict| verdict.compared);
+        json!({ "case": line.case, "implementation": line.implementation, "outcome": word, "detail": detail, "max_error": max_error, "compared": compared })
     };
     writeln!(out, "{:#}", Json::Array(lines.iter().map(row).collect()))
 }

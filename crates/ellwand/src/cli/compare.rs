@@ -268,6 +268,7 @@ fn row(contest: Contest, result: Decided, limits: Option<&Budgets>, (resolution_
     }
     remarks.extend(result.as_ref().ok().and_then(|decision| older(decision.reported.unable, &names)));
     let measured = candidate.filter(|_| result.is_ok());
+    remarks.extend(measured.iter().flat_map(|candidate| candidate.remarks.iter().cloned()));
     let measured = measured.map(|candidate| [candidate.case.workload, candidate.implementation]);
     let said = Said::of(&result, resolution_ns);
     Row { measured, case, names, said, result, given, budgets, one_below_s, remarks }

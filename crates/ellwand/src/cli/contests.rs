@@ -39,6 +39,8 @@ pub(super) struct Candidate {
     pub(super) on_host: bool,
     /// The program that contains it.
     pub(super) program: PathBuf,
+    /// What the workload remarks on the case.
+    pub(super) remarks: Vec<String>,
 }
 
 /// How arms are run, besides what they compute.
@@ -297,5 +299,6 @@ fn candidate_of(cell: &Cell, index: usize, launch: &Launch) -> Candidate {
         work: cell.workload.work(&cell.case),
         on_host: implementation.needs == DeviceKind::Cpu,
         program: launch.program.clone(),
+        remarks: cell.workload.remarks(&cell.case),
     }
 }

@@ -14,9 +14,13 @@
 //! assert_eq!(ellwand::run(["mine", "check", "sum"], &registry), 0);
 //! ```
 
+mod overwrite;
 mod ready;
+mod slips;
 mod task;
+mod values;
 
+use std::any::{TypeId, type_name};
 use std::fmt::Debug;
 use std::hint::black_box;
 use std::mem::needs_drop;
@@ -25,7 +29,9 @@ use std::sync::Arc;
 use std::vec::Drain;
 
 use ellwand_bench::environment::second_level_cache;
-use ellwand_core::{Axis, Case, Description, Implementation, InputError, PrepareError, Prepared, Registry, Size, Work};
+use ellwand_core::{
+    Axis, Case, Compared, Description, Implementation, InputError, PrepareError, Prepared, Registry, Size, Work,
+};
 use rand::rngs::ChaCha8Rng;
 
 use ready::{Borrowing, Changing, Filling, Owning};
@@ -45,7 +51,7 @@ type Own<I, O> = dyn Fn(Drain<'_, I>, &mut Vec<O>) + Send + Sync;
 type Change<I> = dyn Fn(&mut [I]) + Send + Sync;
 /// Writes into the same buffer `n` times.
 type Fill<I, O> = dyn Fn(&I, &mut O, u64) + Send + Sync;
-type Judge<O> = dyn Fn(&O, &O) -> Result<(), String> + Send + Sync;
+type Judge<O> = dyn Fn(&O, &O) -> Result<Option<Compared>, String> + Send + Sync;
 type Required = dyn Fn(&Point) -> Work + Send + Sync;
 
 /// Most memory for the fresh inputs of one slot, if their size is known.
@@ -58,6 +64,24 @@ const NO_OUTPUT: &str = "implementation_into writes into a buffer, but the suite
 
 /// Fresh inputs of one slot if the memory that they own is unknown.
 const LOADED_UNKNOWN: u64 = 64;
+
+/// What [`Suite::judge`] returns for an answer that it accepts: `()`, or how many values it compared.
+pub trait Accepted {
+    /// How many values were compared; `None` if the judge does not count them.
+    fn compared(self) -> Option<Compared>;
+}
+
+impl Accepted for () {
+    fn compared(self) -> Option<Compared> {
+        None
+    }
+}
+
+impl Accepted for Compared {
+    fn compared(self) -> Option<Compared> {
+        Some(self)
+    }
+}
 
 /// A parameter point as closures see it: a [`Case`] whose axes are known to exist.
 #[derive(Debug, Clone, Copy)]
@@ -285,8 +309,12 @@ where
         self.add(name, Way::fill(run))
     }
 
-    /// The buffer that [`Suite::implementation_into`] writes into, for an input. Its contents must differ from the answer: a buffer
-    /// that is unchanged after a run is *wrong*, because the implementation may have written nothing.
+    /// The buffer that [`Suite::implementation_into`] writes into, for an input.
+    ///
+    /// Before each judged run Ellwand overwrites a buffer of numbers, `bool` or `char` (a value, a pair, a vector, a boxed
+    /// slice, a pair of vectors, or a vector of vectors, of pairs, or of arrays of 2 to 4); a value that the run does not
+    /// write is then *wrong*. Make the contents of any other type differ from the answer everywhere: an unchanged buffer is
+    /// *wrong*, but one that is written in part may pass, and the results have a remark.
     #[must_use]
     pub fn output(mut self, make: impl Fn(&I) -> O + Send + Sync + 'static) -> Self {
         self.output = Some(Arc::new(make));
@@ -335,9 +363,12 @@ where
 
     /// Accepts or refuses the second answer, given the reference's answer first; the error says what is wrong. By default
     /// answers must be equal, and an answer without a value (`()`, an empty list) is *wrong*, because nothing is compared.
+    ///
+    /// A judge that returns [`Compared`] for an accepted answer states how many values it compared: results then report an
+    /// answer of which it compared only a part, and one of which it compared nothing is *wrong*.
     #[must_use]
-    pub fn judge(mut self, judge: impl Fn(&O, &O) -> Result<(), String> + Send + Sync + 'static) -> Self {
-        self.judge = Some(Arc::new(judge));
+    pub fn judge<A: Accepted>(mut self, judge: impl Fn(&O, &O) -> Result<A, String> + Send + Sync + 'static) -> Self {
+        self.judge = Some(Arc::new(move |expected, answer| judge(expected, answer).map(Accepted::compared)));
         self
     }
 
@@ -354,6 +385,7 @@ where
     pub fn register(mut self, registry: &mut Registry) {
         let name = self.sketch.description.name.to_string();
         let twice = || InputError::new(&name, "a suite of this name is registered twice", "a name for each suite");
+        let remark = self.remark();
         let slip = self.slip().or_else(|| registry.find(&name).map(|_| twice()));
         for entry in &mut self.ways {
             if let Way::Fill(_, make) = &mut entry.way {
@@ -392,7 +424,16 @@ where
             work: self.work,
             shared,
             slip,
+            remark,
         });
+    }
+
+    /// The remark on implementations whose buffer has a type that Ellwand cannot overwrite.
+    fn remark(&self) -> Option<String> {
+        let fills = self.ways.iter().filter(|entry| matches!(entry.way, Way::Fill(..)));
+        let names: Vec<&str> = fills.map(|entry| entry.name.as_str()).collect();
+        let is_blind = !names.is_empty() && !overwrite::is_known(TypeId::of::<O>());
+        is_blind.then(|| task::not_overwritten(&names, type_name::<O>()))
     }
 
     fn slip(&self) -> Option<InputError> {
@@ -400,42 +441,8 @@ where
         let lacks_output = self.output.is_none() && self.ways.iter().any(|entry| matches!(entry.way, Way::Fill(..)));
         let Description { name, axes, .. } = &self.sketch.description;
         let axes: Vec<&str> = axes.iter().map(|axis| axis.name).collect();
-        slip(name, (&names, &axes), self.baseline.as_deref(), self.early, lacks_output)
+        slips::slip(name, (&names, &axes), self.baseline.as_deref(), self.early, lacks_output)
     }
-}
-
-/// Not generic, so it is compiled once and not in every program.
-fn slip(
-    suite: &str,
-    (names, axes): (&[&str], &[&str]),
-    baseline: Option<&str>,
-    early: Option<&str>,
-    lacks_output: bool,
-) -> Option<InputError> {
-    let mistake = |problem: String, expected: String| Some(InputError::new(suite, problem, expected));
-    if let Some(early) = early {
-        return mistake(
-            format!("{early} comes before any implementation"),
-            "it after the implementation it is about".into(),
-        );
-    }
-    if let Some(baseline) = baseline.filter(|baseline| !names.contains(baseline)) {
-        return mistake(
-            format!("its baseline '{baseline}' is not implemented"),
-            format!("one of {}", names.join(", ")),
-        );
-    }
-    if lacks_output {
-        return mistake(NO_OUTPUT.into(), ".output(|input| ..)".into());
-    }
-    let twice = |all: &[&str]| {
-        let found = all.iter().enumerate().find(|(at, name)| all[..*at].contains(name));
-        found.map(|(_, name)| (*name).to_string())
-    };
-    let expected = "a name for each";
-    let axis = twice(axes).map(|name| (format!("it has two axes '{name}'"), expected));
-    let (problem, expected) = twice(names).map(|name| (format!("'{name}' is implemented twice"), expected)).or(axis)?;
-    mistake(problem, expected.into())
 }
 
 impl<T: Clone + PartialEq + Debug + Send + Sync + 'static> Suite<T, T> {

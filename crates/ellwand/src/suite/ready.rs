@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use ellwand_core::{DeviceError, Poison, Prepared, Tensors};
 
-use super::task::{Shared, digest, is_empty};
+use super::overwrite::{held, overwrite};
+use super::task::{Shared, digest, is_empty, unwritten};
 use super::{Borrow, Buffer, Change, Fill, Own};
 
 /// The answer of the last run, or its token once the judge has it.
@@ -67,19 +68,48 @@ pub(super) struct Filling<I, O> {
     make: Arc<Buffer<I, O>>,
     input: I,
     buffer: O,
+    /// What the buffer was overwritten with; `None` if its type is unknown.
+    poison: Option<Poison>,
     /// True if the buffer contains an answer that has not been requested yet.
     written: bool,
     last: Last<O>,
 }
 
-impl<I, O> Filling<I, O> {
+impl<I, O: PartialEq + Debug + 'static> Filling<I, O> {
     pub(super) fn new(shared: Arc<Shared<I, O>>, run: Arc<Fill<I, O>>, make: Arc<Buffer<I, O>>, input: I) -> Self {
         let buffer = make(&input);
-        Self { shared, run, make, input, buffer, written: false, last: Last::Nothing }
+        Self { shared, run, make, input, buffer, poison: None, written: false, last: Last::Nothing }
+    }
+
+    /// A new buffer, overwritten if its type is known.
+    fn fresh(&self, poison: Poison) -> (O, Option<Poison>) {
+        let mut buffer = (self.make)(&self.input);
+        let is_known = overwrite(&mut buffer, poison);
+        (buffer, is_known.then_some(poison))
+    }
+
+    /// Number of values of the answer that no run wrote, and of all its values. A value equal to the pattern may be right,
+    /// so it counts only if a run over the other pattern leaves that one there.
+    fn unwritten(&mut self, poison: Poison) -> Option<[usize; 2]> {
+        let first = held(&mut self.buffer, poison);
+        if first.is_empty() {
+            return None;
+        }
+        let (mut other, _) = self.fresh(poison.other());
+        (self.run)(&self.input, &mut other, 1);
+        let left = first.also_in(&held(&mut other, poison.other()));
+        (left > 0).then_some([left, first.of])
+    }
+
+    /// True if a buffer that could not be overwritten still shows what `.output` made. An empty value cannot have other
+    /// contents.
+    fn is_unchanged(&self) -> bool {
+        let fresh = (self.make)(&self.input);
+        digest(&fresh) == digest(&self.buffer) && !is_empty(&fresh)
     }
 }
 
-impl<I: Clone, O: PartialEq + Debug> Prepared for Filling<I, O> {
+impl<I: Clone, O: PartialEq + Debug + 'static> Prepared for Filling<I, O> {
     fn run(&mut self) {
         self.run_times(1);
     }
@@ -87,8 +117,8 @@ impl<I: Clone, O: PartialEq + Debug> Prepared for Filling<I, O> {
         (self.run)(&self.input, &mut self.buffer, times);
         self.written |= times > 0;
     }
-    fn poison(&mut self, _: Poison) {
-        self.buffer = (self.make)(&self.input);
+    fn poison(&mut self, poison: Poison) {
+        (self.buffer, self.poison) = self.fresh(poison);
         (self.written, self.last) = (false, Last::Nothing);
     }
     fn output(&mut self) -> Result<Tensors, DeviceError> {
@@ -96,11 +126,14 @@ impl<I: Clone, O: PartialEq + Debug> Prepared for Filling<I, O> {
             // Code that adds to the buffer instead of writing it would be right only in a fresh one, so judge an answer
             // written over an answer.
             (self.run)(&self.input, &mut self.buffer, 1);
-            let fresh = (self.make)(&self.input);
-            // The user's type has no bytes to poison. An empty value cannot have other contents.
-            let unwritten = digest(&fresh) == digest(&self.buffer) && !is_empty(&fresh);
+            let left = match self.poison {
+                Some(poison) => self.unwritten(poison),
+                None => self.is_unchanged().then_some([0, 0]),
+            };
+            let (fresh, poison) = self.fresh(self.poison.unwrap_or(Poison::Mixed));
             let answer = std::mem::replace(&mut self.buffer, fresh);
-            self.last = if unwritten { Last::Given(super::task::unwritten()) } else { Last::Answer(answer) };
+            self.poison = poison;
+            self.last = left.map_or_else(|| Last::Answer(answer), |left| Last::Given(unwritten(left)));
         }
         Ok(self.last.give(&self.shared))
     }

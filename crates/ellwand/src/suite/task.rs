@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use ellwand_bench::check::{Panicked, guarded};
 use ellwand_core::case::Fnv;
-use ellwand_core::{Case, Description, InputError, Tensor, Tensors, Tolerance, Verdict, Work, Workload};
+use ellwand_core::{Case, Compared, Description, InputError, Tensor, Tensors, Tolerance, Verdict, Work, Workload};
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 
+use super::values::count;
 use super::{Judge, Make, NO_OUTPUT, Point, Required, Way};
 
 const SEED: &str = "seed";
@@ -103,11 +104,16 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
     }
 
     fn judged(&self, expected: &O, got: &Tensors) -> Verdict {
-        if got.find(UNWRITTEN).is_some() {
-            return Verdict::wrong(
-                "its buffer is unchanged, so it may have written nothing; let `.output` make contents \
-                 that no answer has",
-            );
+        if let Some(left) = got.find(UNWRITTEN) {
+            return Verdict::wrong(match left.u64() {
+                Ok(&[left, of]) if of > 0 => format!(
+                    "it did not write {left} of the {of} values of its buffer, which still hold what Ellwand overwrote the \
+                     buffer with before the run; write every value, whatever the buffer held"
+                ),
+                _ => "its buffer is unchanged, so it may have written nothing; let `.output` make contents that no answer \
+                      has"
+                .into(),
+            });
         }
         let Some(&[asked]) = got.find(ANSWER).and_then(|array| array.u64().ok()) else {
             return Verdict::wrong("it computed nothing");
@@ -118,19 +124,30 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
             return Verdict::wrong("its answer is no longer there to be judged");
         };
         match self.verdict(expected, &answer) {
-            Ok(()) if self.judge.is_none() && is_empty(expected) => Verdict::wrong(
+            Err(why) => Verdict::wrong(why),
+            Ok(Some(compared)) => {
+                let detail = format!("the suite's judge accepts it after comparing {compared}");
+                Verdict { compared: Some(compared), ..Verdict::right(detail) }.of_something()
+            }
+            Ok(None) if self.judge.is_some() => {
+                let values = count(&*answer);
+                Verdict::right(format!(
+                    "the suite's judge accepts it, an answer of {values} values, and does not count what it compares"
+                ))
+            }
+            Ok(None) if is_empty(expected) => Verdict::wrong(
                 "neither its answer nor the reference has a value, so nothing is compared; let it return what it computed, leave \
                  this case out, or compare such answers with `.judge`",
             ),
-            Ok(()) => Verdict::right("the answer is right"),
-            Err(why) => Verdict::wrong(why),
+            Ok(None) => Verdict::agree(Compared::all(count(expected).max(1)), 0.0),
         }
     }
 
-    fn verdict(&self, expected: &O, answer: &O) -> Result<(), String> {
+    /// How much of an accepted answer the suite's judge compared; `None` if it does not count, or if the two are equal.
+    fn verdict(&self, expected: &O, answer: &O) -> Result<Option<Compared>, String> {
         match &self.judge {
             Some(judge) => judge(expected, answer),
-            None if *expected == *answer => Ok(()),
+            None if *expected == *answer => Ok(None),
             None => Err(difference(answer, expected)),
         }
     }
@@ -141,9 +158,19 @@ pub(super) fn token(digest: u64) -> Tensors {
     Tensors::new().with(ANSWER, Tensor::vector(&[digest][..]))
 }
 
-/// The token of a buffer that was not written.
-pub(super) fn unwritten() -> Tensors {
-    Tensors::new().with(UNWRITTEN, Tensor::vector(&[0_u64][..]))
+/// The token of a buffer of which `left` of `of` values were not written; both are 0 if its type has no known values and
+/// nothing has changed.
+pub(super) fn unwritten([left, of]: [usize; 2]) -> Tensors {
+    Tensors::new().with(UNWRITTEN, Tensor::vector(&[left as u64, of as u64][..]))
+}
+
+/// The remark on implementations whose buffer has a type that Ellwand cannot overwrite. Not generic, so it is compiled once.
+pub(super) fn not_overwritten(names: &[&str], of: &str) -> String {
+    format!(
+        "Ellwand cannot overwrite the buffer of {} (type {of}) before a run, so values that a run does not write pass where \
+         `.output` makes them right; let it make contents that no answer has",
+        names.join(", ")
+    )
 }
 
 /// The seed that represents an input.
@@ -261,6 +288,8 @@ pub(super) struct Task<I, O> {
     pub(super) work: Option<Arc<Required>>,
     pub(super) shared: Arc<Shared<I, O>>,
     pub(super) slip: Option<InputError>,
+    /// The remark on buffers that cannot be overwritten.
+    pub(super) remark: Option<String>,
 }
 
 impl<I, O> Task<I, O> {
@@ -295,6 +324,9 @@ where
             // A panic becomes a failed row.
             _ => Ok(()),
         }
+    }
+    fn remarks(&self, _: &Case) -> Vec<String> {
+        self.remark.iter().cloned().collect()
     }
     /// Input, copy, expected answer and answer, as far as the work gives their sizes.
     fn footprint(&self, case: &Case) -> u64 {

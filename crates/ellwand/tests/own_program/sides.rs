@@ -17,7 +17,7 @@ pub(crate) fn what_cannot_be_compared_is_refused() {
         ),
         (
             &["compare", "double:plain", "double:twin", "double:slower"],
-            &["unexpected argument 'double:slower'", " compare [OPTIONS] [BASE] [CANDIDATE]\n"],
+            &["unexpected argument 'double:slower'", "expected two sides", " compare [OPTIONS] [BASE] [CANDIDATE]\n"],
         ),
         (&["compare"], &["<BASE>", " compare <BASE> [CANDIDATE]\n"]),
         (&["compare", "--baseline", "HEAD"], &["--baseline", "no workload is given"]),

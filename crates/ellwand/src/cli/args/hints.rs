@@ -90,8 +90,10 @@ pub(super) fn suggest(mut error: clap::Error, line: &Command, args: &[OsString],
             return error;
         }
         ErrorKind::UnknownArgument => {
-            let Some(flag) = text(ContextKind::InvalidArg).filter(|flag| flag.starts_with('-')) else { return error };
-            instead_of(&flag, line, args, known)
+            let of_compare = command_of(line, args).get_name() == "compare";
+            let word = text(ContextKind::InvalidArg).filter(|word| of_compare || word.starts_with('-'));
+            let Some(word) = word else { return error };
+            if word.starts_with('-') { instead_of(&word, line, args, known) } else { Some(sides(args).into()) }
         }
         _ => return error,
     };
@@ -102,6 +104,15 @@ pub(super) fn suggest(mut error: clap::Error, line: &Command, args: &[OsString],
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
     }
     error
+}
+
+/// How many sides `compare` takes, for a line with more.
+fn sides(args: &[OsString]) -> &'static str {
+    if args.iter().filter_map(|word| word.to_str()).any(|word| word.split('=').next() == Some("--baseline")) {
+        return "expected one side with --baseline, WORKLOAD or WORKLOAD:IMPLEMENTATION: the other one is this program at that revision";
+    }
+    "expected two sides, BASE and CANDIDATE; run `compare` once for each candidate, or `run WORKLOAD -i A,B,C` for the times of \
+     all without a verdict"
 }
 
 /// The second name of a flag that the user gave under both names.
