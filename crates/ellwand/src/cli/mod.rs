@@ -61,7 +61,7 @@ use ellwand_core::Registry;
 use args::Command;
 pub(crate) use bench::bench;
 pub(crate) use devices::cpu_description;
-use devices::with_devices_asked_for;
+use devices::with_devices;
 use exit::{Exit, Failure, Outcome};
 pub use library::{Measure, MeasureError, Results, measure};
 
@@ -102,7 +102,7 @@ pub fn run_recorded(args: &[OsString], line: Vec<String>, registry: &Registry) -
     if let Some(slip) = args::slip(registry) {
         return code(Err(slip.into()));
     }
-    let registry = &with_devices_asked_for(registry, &line, matches!(command, Command::List(_)));
+    let registry = &with_devices(registry, command.named());
     ceilings::tell_kernels();
     code(match command {
         Command::List(args) => list::list(registry, &args),

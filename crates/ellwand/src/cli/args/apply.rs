@@ -37,6 +37,11 @@ pub(crate) struct ApplyArgs {
 }
 
 impl ApplyArgs {
+    /// Names of implementations and devices.
+    pub(crate) fn named(&self) -> Vec<&String> {
+        self.implementation.iter().chain(&self.device).collect()
+    }
+
     pub(crate) fn selection(&self) -> Selection {
         Selection {
             workloads: vec![self.workload.clone()],

@@ -145,6 +145,20 @@ impl Command {
         }
     }
 
+    /// The names of workloads, implementations and devices to compute with.
+    pub(super) fn named(&self) -> Vec<&String> {
+        match self {
+            Command::Run(args) => args.how.chosen.named(),
+            Command::Check(args) => args.chosen.named(),
+            Command::Compare(args) => args.named(),
+            #[cfg(feature = "arrays")]
+            Command::Apply(args) => args.named(),
+            #[cfg(feature = "sweep")]
+            Command::Sweep(SweepArgs { command: SweepCommand::Plan(args) }) => args.how.chosen.named(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The axes of a command that takes some.
     fn axes(&mut self) -> Option<&mut BTreeMap<String, String>> {
         match self {

@@ -32,6 +32,11 @@ pub(crate) struct Chosen {
 }
 
 impl Chosen {
+    /// Names of workloads, implementations and devices.
+    pub(crate) fn named(&self) -> Vec<&String> {
+        [&self.workload, &self.implementation, &self.cases.device].into_iter().flatten().collect()
+    }
+
     pub(crate) fn selection(&self) -> Selection {
         self.cases.selection(&self.workload, &self.implementation)
     }

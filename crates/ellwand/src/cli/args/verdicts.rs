@@ -82,6 +82,11 @@ impl CompareArgs {
         self.base.iter().chain(&self.candidate).collect()
     }
 
+    /// Names of sides, implementations and devices.
+    pub(crate) fn named(&self) -> Vec<&String> {
+        self.sides().into_iter().chain(&self.implementation).chain(&self.cases.device).collect()
+    }
+
     /// The requested cases of a workload that the sides or --workload name.
     pub(crate) fn selection(&self, workload: &str) -> Selection {
         self.cases.selection(&[workload.to_string()], &self.implementation)
