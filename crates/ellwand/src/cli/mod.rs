@@ -87,17 +87,7 @@ pub fn run_recorded(args: &[OsString], line: Vec<String>, registry: &Registry) -
     ellwand_bench::writer::make_size_limits_errors();
     let command = match args::parse(registry, args) {
         Ok(command) => command,
-        Err(error) => {
-            // Help and version are results (stdout, 0); the rest are usage errors (stderr, 2).
-            return match error.print() {
-                _ if error.use_stderr() => Exit::Usage.code(),
-                Err(refused) if refused.kind() != std::io::ErrorKind::BrokenPipe => {
-                    output::note(&format!("error: help cannot be written: {refused}"));
-                    Exit::Error.code()
-                }
-                _ => Exit::Ok.code(),
-            };
-        }
+        Err(error) => return unparsed(&error),
     };
     if let Some(slip) = args::slip(registry) {
         return code(Err(slip.into()));
@@ -123,6 +113,19 @@ pub fn run_recorded(args: &[OsString], line: Vec<String>, registry: &Registry) -
         #[cfg(feature = "page")]
         Command::View(args) => view::view(&args),
     })
+}
+
+/// Prints why there are no arguments, and returns the exit code: help and version are results (stdout, 0), the rest are
+/// usage errors (stderr, 2).
+fn unparsed(error: &clap::Error) -> i32 {
+    match error.print() {
+        _ if error.use_stderr() => Exit::Usage.code(),
+        Err(refused) if refused.kind() != std::io::ErrorKind::BrokenPipe => {
+            output::note(&format!("error: help cannot be written: {refused}"));
+            Exit::Error.code()
+        }
+        _ => Exit::Ok.code(),
+    }
 }
 
 /// The exit code of an outcome; prints why the command failed.

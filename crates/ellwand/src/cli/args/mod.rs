@@ -3,6 +3,7 @@
 #[cfg(feature = "arrays")]
 mod apply;
 mod axes;
+mod bench;
 mod hints;
 #[cfg(feature = "history")]
 mod history;
@@ -29,6 +30,7 @@ use ellwand_report::{FORMATS, Format};
 #[cfg(feature = "arrays")]
 pub(super) use apply::ApplyArgs;
 pub(super) use axes::{defaults, range};
+pub(super) use bench::BenchArgs;
 #[cfg(feature = "history")]
 pub(super) use history::{HistoryArgs, HistoryCommand, StoreArgs, TrendArgs};
 pub(super) use measure::{CheckArgs, Measuring, RunArgs};
