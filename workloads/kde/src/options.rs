@@ -108,7 +108,7 @@ impl Options {
     }
 
     /// `busy` threads in words, for work on `items`. If the user requested one thread of several, no reason is given.
-    pub(super) fn threads_in_words(&self, busy: usize, items: &str) -> String {
+    pub(super) fn describe_threads(&self, busy: usize, items: &str) -> String {
         match self.threads() {
             1 if self.method.threads() > 1 => "1 thread".into(),
             _ => ellwand_simd::pool::about(busy, items),

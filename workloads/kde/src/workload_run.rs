@@ -231,7 +231,7 @@ impl Prepared for Job {
                     Task::Local => "spikes",
                     Task::Predict | Task::Total | Task::Stream => "spikes and bins",
                 };
-                format!("{}{type_of}, {}", isa.name(), self.options.threads_in_words(self.threads, items))
+                format!("{}{type_of}, {}", isa.name(), self.options.describe_threads(self.threads, items))
             }
         };
         let Some(tiling) = self.workspace.tiling(self.options.precision) else { return method };

@@ -34,6 +34,7 @@ mod progress;
 mod recording;
 mod records;
 mod report;
+mod results_dir;
 mod revision;
 mod rows;
 mod run;
@@ -41,7 +42,6 @@ mod selfcheck;
 mod signals;
 mod spans;
 mod stage;
-mod standing;
 #[cfg(feature = "sweep")]
 mod sweep;
 mod time;
@@ -89,11 +89,11 @@ pub fn run_recorded(args: &[OsString], line: Vec<String>, registry: &Registry) -
         Ok(command) => command,
         Err(error) => return unparsed(&error),
     };
-    if let Some(slip) = args::slip(registry) {
-        return code(Err(slip.into()));
+    if let Some(error) = args::unusable_name(registry) {
+        return code(Err(error.into()));
     }
     let registry = &with_devices(registry, command.named());
-    ceilings::tell_kernels();
+    ceilings::set_streaming_sizes();
     code(match command {
         Command::List(args) => list::list(registry, &args),
         Command::Run(args) => run::run(registry, &args, line),
@@ -145,7 +145,7 @@ fn code(outcome: Outcome) -> i32 {
 pub fn worker(registry: &Registry, questions: &mut dyn BufRead, answers: &mut dyn Write) -> i32 {
     signals::quiet_panics_of_implementations();
     ellwand_bench::writer::make_size_limits_errors();
-    ceilings::tell_kernels();
+    ceilings::set_streaming_sizes();
     // Every program with a command line contains the kernels of the self-check.
     let mut all = registry.clone();
     ellwand_bench::selfcheck::register(&mut all);

@@ -142,7 +142,7 @@ fn flags(registry: &Registry, shown: &[Arc<dyn Workload>], command: &Command) ->
 }
 
 /// The axes that the user gave, by name, with their values as text.
-pub(super) fn given(matches: &ArgMatches) -> BTreeMap<String, String> {
+pub(super) fn values(matches: &ArgMatches) -> BTreeMap<String, String> {
     let values = |id: &str| matches.get_many::<String>(id).into_iter().flatten().cloned().collect::<Vec<_>>().join(",");
     let ids = matches.ids().map(clap::Id::as_str);
     ids.filter_map(|id| Some((id.strip_prefix(PREFIX)?.to_string(), values(id)))).collect()

@@ -187,7 +187,7 @@ pub(super) fn parse(registry: &Registry, args: &[OsString]) -> Result<Command, c
     })?;
     let mut command = Line::from_arg_matches(&matches)?.command;
     if let Some(axes) = command.axes() {
-        *axes = axes::given(innermost(&matches));
+        *axes = axes::values(innermost(&matches));
     }
     if let ([only], Some(chosen)) = (registry.workloads(), command.chosen()) {
         let of_only = |name: &String| registry.implementations(only.name()).iter().any(|one| one.name == *name);
@@ -213,7 +213,7 @@ const OF_AXES: &[&str] = &[
 ];
 
 /// The error about a name in the registry that cannot be given on the command line.
-pub(super) fn slip(registry: &Registry) -> Option<InputError> {
+pub(super) fn unusable_name(registry: &Registry) -> Option<InputError> {
     let line = Line::command();
     let commands: Vec<_> = OF_AXES.iter().filter_map(|name| line.find_subcommand(name)).collect();
     registry.slip().or_else(|| axes::clash(registry, &commands))

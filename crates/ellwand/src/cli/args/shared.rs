@@ -67,8 +67,8 @@ pub(crate) struct Cases {
 }
 
 /// Parses a seed; the standard library's error does not say what is expected.
-fn seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| "expected an integer from 0 to 2^64 - 1".into())
+fn seed(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "expected an integer from 0 to 2^64 - 1")
 }
 
 impl Cases {
