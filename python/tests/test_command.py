@@ -82,7 +82,7 @@ def test_an_interrupt_keeps_finished_cells(tmp_path):
     assert "continues from here" in error and measured(record)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="no other system tells a process that its parent has ended")
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system signals a process when its parent ends")
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_a_measurement_ends_with_its_script(tmp_path, how):
     body = """

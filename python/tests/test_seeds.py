@@ -61,7 +61,7 @@ def test_a_bottleneck_is_found_among_all_times():
     found = lab.identify_bottleneck({"a": 1.0, "b": np.float32(5), "c": np.array(2.0), "Total (ms)": 8.0})
     assert found == "b" and found.share == pytest.approx(5 / 8)
     assert lab.identify_bottleneck({"total loss": 2.0, "rest": 1.0}) == "total loss"
-    for wrong, words in [({"a": "5"}, "the time of 'a' is '5'"), ({"a": None}, "of 'a' is None"), ([1.0], "it is a list")]:
+    for wrong, words in [({"a": "5"}, "the time of 'a' is '5'"), ({"a": None}, f"of 'a' is {None}"), ([1.0], "it is a list")]:
         with pytest.raises(ellwand.EllwandError, match=words):
             lab.identify_bottleneck(wrong)
     even = lab.AttentionProfile({"Softmax": 1.0, "Weighted Sum": 1.1, "Output Projection": 0.5})

@@ -182,8 +182,8 @@ impl Gathered {
             without_memory: if self.memory.is_some() { self.without_memory } else { 0 },
             device_ns: trace.clock.ns(self.device),
             transfer_ns: trace.clock.ns(self.transfer),
-            overhead_ns: known(trace.cost.map(|_| self.overhead_ns)),
-            self_overhead_ns: known(trace.cost.map(|_| self.self_overhead_ns)),
+            overhead_ns: finite(trace.cost.map(|_| self.overhead_ns)),
+            self_overhead_ns: finite(trace.cost.map(|_| self.self_overhead_ns)),
             counters: self.counters,
             // Aggregated spans lose no work: their sums include it.
             lacks_work: trace.dropped_details() > 0 && self.declared < self.durations.len(),
@@ -264,6 +264,6 @@ fn joined(a: MemoryUse, b: MemoryUse) -> MemoryUse {
 }
 
 /// A cost with an unknown part is unknown.
-fn known(ns: Option<f64>) -> Option<f64> {
+fn finite(ns: Option<f64>) -> Option<f64> {
     ns.filter(|ns| ns.is_finite())
 }

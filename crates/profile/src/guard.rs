@@ -121,7 +121,7 @@ impl Guard {
     pub fn enter_measured(site: &'static Site) -> Self {
         match GENERATION.load(Relaxed) {
             0 => Self::off(),
-            generation => local::begin_measured(site, generation),
+            generation => local::begin_slow(site, generation),
         }
         .with_task(site)
     }

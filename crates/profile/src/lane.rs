@@ -271,7 +271,7 @@ impl Lane {
     /// [`drop_unused_links`]. `rough_ns` is the length of a tick that aggregation used.
     pub(crate) fn read(&self, clock: &Calibration, rough_ns: f64, mode: Mode, end: Option<u64>) -> TraceLane {
         // Before the ring, so no span counts twice.
-        let gone = self.ring.gone();
+        let gone = self.ring.overwritten();
         let (mut spans, mut details) = match mode {
             Mode::Ring { .. } => self.ring.read(),
             _ => (self.spans(), self.details()),

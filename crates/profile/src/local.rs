@@ -173,7 +173,7 @@ fn begin_in_node(site: &'static Site, generation: u32) -> (Option<&'static Node>
 }
 
 #[cold]
-fn begin_slow(site: &'static Site, generation: u32) -> Guard {
+pub(crate) fn begin_slow(site: &'static Site, generation: u32) -> Guard {
     let begun = owner(|owner, hot| {
         if hot.seen() != generation {
             owner.resolve(generation);
@@ -189,10 +189,6 @@ fn begin_slow(site: &'static Site, generation: u32) -> Guard {
     };
     let begun = begun.unwrap_or(Begun::OFF);
     Guard::listed(begun.way, hot(Hot::epoch), begun.number, begun.target)
-}
-
-pub(crate) fn begin_measured(site: &'static Site, generation: u32) -> Guard {
-    begin_slow(site, generation)
 }
 
 #[inline]

@@ -275,7 +275,7 @@ impl Recording {
         let mut environment = environment::facts(&self.options, self.pid);
         locked(&self.facts).iter().for_each(|fact| environment.push(fact.clone()));
         let (mut threads, mut sampled_out) = (Vec::with_capacity(lanes.len()), 0);
-        let is_full = lanes.iter().any(|lane| lane.ring.gone() > 0);
+        let is_full = lanes.iter().any(|lane| lane.ring.overwritten() > 0);
         for lane in &lanes {
             threads.push(lane.read(&clock, self.ns_per_tick, self.options.mode, end));
             sampled_out += lane.sampled_out.load(Relaxed);

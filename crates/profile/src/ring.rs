@@ -100,7 +100,7 @@ impl Chunks {
     }
 
     /// Number of spans that made room for later ones.
-    pub(crate) fn gone(&self) -> u64 {
+    pub(crate) fn overwritten(&self) -> u64 {
         self.gone.load(Relaxed)
     }
 }
@@ -176,7 +176,7 @@ impl Ring {
         {
             oldest.clear();
             self.free.push(oldest);
-            chunks.gone.store(chunks.gone() + 1, Relaxed);
+            chunks.gone.store(chunks.overwritten() + 1, Relaxed);
         }
     }
 

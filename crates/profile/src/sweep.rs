@@ -177,13 +177,13 @@ impl Sweep {
             active,
             own_cost: [0.0; 10],
         };
-        sweep.kept(trace);
-        sweep.aggregated(trace);
+        sweep.add_kept(trace);
+        sweep.add_aggregated(trace);
         sweep.move_own_cost();
         sweep
     }
 
-    fn kept(&mut self, trace: &Trace) {
+    fn add_kept(&mut self, trace: &Trace) {
         let (start, end) = (trace.start, trace.end.max(trace.start));
         let (mut walks, mut queue) = (Vec::with_capacity(trace.lanes.len()), BinaryHeap::new());
         for (number, lane) in trace.lanes.iter().enumerate() {
@@ -266,7 +266,7 @@ impl Sweep {
     }
 
     /// Fills unexplained time with aggregated spans.
-    fn aggregated(&mut self, trace: &Trace) {
+    fn add_aggregated(&mut self, trace: &Trace) {
         if trace.lanes.iter().all(|lane| lane.totals.is_empty()) {
             return;
         }

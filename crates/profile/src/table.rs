@@ -145,17 +145,17 @@ const TIMES: [Column; 11] = [
 
 /// Shown if at least one row has a value.
 const RESOURCES: [Column; 11] = [
-    ("of cpu", |row| row.cpu_ns.is_some(), |row, all| percent(known(row.cpu_share(all)))),
-    ("waiting", |row| row.cpu_ns.is_some(), |row, _| time(known(row.waiting_ns))),
+    ("of cpu", |row| row.cpu_ns.is_some(), |row, all| percent(or_nan(row.cpu_share(all)))),
+    ("waiting", |row| row.cpu_ns.is_some(), |row, _| time(or_nan(row.waiting_ns))),
     ("device", |row| row.device_ns > 0.0, |row, _| time(row.device_ns)),
     ("transfer", |row| row.transfer_ns > 0.0, |row, _| time(row.transfer_ns)),
-    ("allocated", has_memory, |row, _| bytes(known(row.memory.map(|memory| memory.allocated_bytes as f64)))),
-    ("peak", has_memory, |row, _| bytes(known(row.memory.map(|memory| memory.peak_bytes as f64)))),
+    ("allocated", has_memory, |row, _| bytes(or_nan(row.memory.map(|memory| memory.allocated_bytes as f64)))),
+    ("peak", has_memory, |row, _| bytes(or_nan(row.memory.map(|memory| memory.peak_bytes as f64)))),
     ("GB/s", |row| row.counters.bytes > 0, |row, _| giga(row.gb_per_s())),
     ("GFLOP/s", |row| row.counters.flops > 0.0, |row, _| giga(row.gflop_per_s())),
     ("items", has_items, |row, _| if has_items(row) { count(row.counters.items) } else { "-".to_string() }),
-    ("items/s", has_items, |row, _| rate(known(row.items_per_s()))),
-    ("own cost", has_noticeable_cost, |row, _| time(known(row.overhead_ns))),
+    ("items/s", has_items, |row, _| rate(or_nan(row.items_per_s()))),
+    ("own cost", has_noticeable_cost, |row, _| time(or_nan(row.overhead_ns))),
 ];
 
 /// A percentile; that of aggregated spans is an estimate, all other numbers are exact.
@@ -164,7 +164,7 @@ fn percentile(row: &Row, ns: f64) -> String {
 }
 
 /// The value, or NaN, which is printed as a dash.
-fn known(value: Option<f64>) -> f64 {
+fn or_nan(value: Option<f64>) -> f64 {
     value.unwrap_or(f64::NAN)
 }
 

@@ -53,7 +53,7 @@ const FILES: [&str; 4] = ["run.json", "summary.csv", "spans.csv", "report.md"];
 
 /// Existing paths in `dir` under the names that [`write_all`] uses, and the plots that a report of ours links. The report is
 /// last: after a removal that fails, it still names the other plots.
-pub fn standing(dir: &Path) -> Vec<PathBuf> {
+pub fn existing_files(dir: &Path) -> Vec<PathBuf> {
     let report = dir.join("report.md");
     // Opening a pipe would wait for a writer.
     let text = if report.is_file() { fs::read_to_string(report).unwrap_or_default() } else { String::new() };

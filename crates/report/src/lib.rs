@@ -16,7 +16,7 @@ pub use diagnose::{
     Class, Confidence, Diagnosis, DiagnosisRule, Evidence, Finding, Lever, Limit, Part, RULES, Saving, place,
 };
 pub use error::ReportError;
-pub use files::{pictures, standing, write_all};
+pub use files::{existing_files, pictures, write_all};
 pub use formats::{FORMATS, Format, format};
 #[cfg(feature = "page")]
 pub use formats::{html, page_model};

@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use ellwand_report::{Options, Report, draw, pictures, standing, write_all};
+use ellwand_report::{Options, Report, draw, existing_files, pictures, write_all};
 
 fn report(options: &Options) -> Report {
     Report::from_records(&[common::record()], options).unwrap()
@@ -65,7 +65,7 @@ fn the_files_of_a_report_are_known_again_and_no_others() {
     for name in theirs {
         fs::write(dir.path().join("plots").join(name), "x").unwrap();
     }
-    let mut known = standing(dir.path());
+    let mut known = existing_files(dir.path());
     assert_eq!(known.last(), Some(&dir.path().join("report.md")), "it names the plots, so it goes last");
     assert_eq!(pictures(dir.path()).count(), known.len() - 3 + 2);
     known.sort();
@@ -75,7 +75,7 @@ fn the_files_of_a_report_are_known_again_and_no_others() {
     let mut left = theirs;
     left.sort_unstable();
     assert_eq!(everything(dir.path()), left);
-    assert!(standing(dir.path()).is_empty());
+    assert!(existing_files(dir.path()).is_empty());
 }
 
 #[test]

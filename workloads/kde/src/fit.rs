@@ -202,16 +202,12 @@ fn densities(model: &mut ClusterlessDecoder, samples: &[f64], options: &Options)
         (model.occupancy, model.ground) = (occupancy, ground);
         nearest_exactly(model);
     } else {
-        let piece = BIN_PADDING * if matches!(method, Method::Parallel(_)) { 2 } else { 8 };
+        let piece = BIN_PADDING * if method.is_parallel() { 2 } else { 8 };
         let mut pieces: Vec<sums::Piece> =
             (0..bins).step_by(piece).map(|start| sums::Piece::new(start, piece.min(bins - start))).collect();
-        let work = |_: usize, pieces: &mut [sums::Piece]| {
-            pieces.iter_mut().for_each(|piece| sums::at_bins(model, samples, method, piece));
-        };
-        match method {
-            Method::Parallel(_) => pool::for_each_slice_on(options.threads(), &mut pieces, 1, work),
-            Method::Reference | Method::Scalar | Method::Simd(_) | Method::Gemm(_) => work(0, &mut pieces),
-        }
+        pool::for_each_slice_on(options.threads(), &mut pieces, 1, |_, pieces| {
+            pieces.iter_mut().for_each(|piece| sums::at_bins(model, samples, method.vectors(), piece));
+        });
         for piece in pieces {
             let at = piece.start..piece.start + piece.len;
             model.occupancy[at.clone()].copy_from_slice(&piece.occupancy[..piece.len]);

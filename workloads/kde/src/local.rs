@@ -16,6 +16,7 @@ use super::options::{Method, Options, Precision};
 use super::real::Real;
 use super::rows::{Decoding, Marked};
 use super::{exact, sums, wide_sums};
+use ellwand_simd::isa::Isa;
 use ellwand_simd::lanes::{Kernel, Simd, dispatch, exp2_down};
 use ellwand_simd::pool;
 
@@ -95,11 +96,11 @@ impl ClusterlessDecoder {
         workspace: &mut LocalWorkspace,
         out: &mut [T],
     ) -> Result<(), InputError> {
-        let method = options.method;
+        let vectors = options.method.vectors();
         self.check_local(track, decoding)?;
         let edges = decoding.time_edges;
         length("local_log_likelihood", out.len(), edges.len(), "one per time edge")?;
-        if method == Method::Reference {
+        if options.method == Method::Reference {
             let exact = self.predict_local_exactly(track, decoding)?;
             out.iter_mut().zip(exact).for_each(|(out, exact)| *out = T::of(exact));
             return Ok(());
@@ -120,8 +121,8 @@ impl ClusterlessDecoder {
             for (ground, &t) in ground.iter_mut().zip(&edges[first..]) {
                 track.interpolate(t, &mut at);
                 *ground = match wide {
-                    None => self.ground_here(&at, method),
-                    Some(wide) => self.ground_f64(wide, &at, method),
+                    None => self.ground_here(&at, vectors),
+                    Some(wide) => self.ground_f64(wide, &at, vectors),
                 };
             }
         });
@@ -141,9 +142,9 @@ impl ClusterlessDecoder {
                     let electrode = &self.electrodes[number];
                     let f = electrode.n_features;
                     *term = if let Some(wide) = wide {
-                        self.term_f64(wide, electrode, &at, &spikes.features[spike * f..][..f], method)
+                        self.term_f64(wide, electrode, &at, &spikes.features[spike * f..][..f], vectors)
                     } else if electrode.fits_f32 {
-                        self.term(electrode, &at, &marked.marks[(first + i) * f..][..f], method)
+                        self.term(electrode, &at, &marked.marks[(first + i) * f..][..f], vectors)
                     } else {
                         exact::term(self, electrode, &at, &spikes.features[spike * f..][..f])
                     };
@@ -156,9 +157,9 @@ impl ClusterlessDecoder {
     }
 
     /// ln of the occupancy at a position.
-    fn log_occupancy(&self, at: &[f64], method: Method) -> f64 {
+    fn log_occupancy(&self, at: &[f64], vectors: Option<Isa>) -> f64 {
         let samples = Points { places: &self.track_pairs, n: self.track_time.len(), marks: &[] };
-        samples.log_sum(&self.place(at), &[], method) + log_norm(&self.position_std)
+        samples.log_sum(&self.place(at), &[], vectors) + log_norm(&self.position_std)
             - (self.track_time.len() as f64).ln()
     }
 
@@ -167,8 +168,8 @@ impl ClusterlessDecoder {
     }
 
     /// The sum of mu gamma / pi over the electrodes at a position.
-    fn ground_here(&self, at: &[f64], method: Method) -> f64 {
-        let log_pi = self.log_occupancy(at, method);
+    fn ground_here(&self, at: &[f64], vectors: Option<Isa>) -> f64 {
+        let log_pi = self.log_occupancy(at, vectors);
         // Below the smallest f64, the occupancy and the rate are 0 in the reference too.
         if log_pi < f64::MIN_POSITIVE.ln() {
             return 0.0;
@@ -176,7 +177,7 @@ impl ClusterlessDecoder {
         let place = self.place(at);
         let rate = |electrode: &Electrode| {
             let points = Points { places: &electrode.place_pairs, n: electrode.spikes(), marks: &[] };
-            let log_gamma = points.log_sum(&place, &[], method) + log_norm(&self.position_std);
+            let log_gamma = points.log_sum(&place, &[], vectors) + log_norm(&self.position_std);
             // mu / Ne = 1 / T.
             (log_gamma - log_pi).exp() / self.track_time.len() as f64
         };
@@ -184,8 +185,7 @@ impl ClusterlessDecoder {
     }
 
     /// As [`Self::ground_here`] in f64. Occupancies and densities below the smallest number are 0, as in the reference.
-    fn ground_f64(&self, wide: &Wide, at: &[f64], method: Method) -> f64 {
-        let vectors = method.vectors();
+    fn ground_f64(&self, wide: &Wide, at: &[f64], vectors: Option<Isa>) -> f64 {
         let samples = self.track_time.len();
         let (pi, exponent) = wide_sums::Points::track(wide, samples).sum(&wide.scale, at, &[], vectors);
         let log_norm = log_norm(&self.position_std);
@@ -201,8 +201,8 @@ impl ClusterlessDecoder {
     }
 
     /// ln of the rate at a spike's position and mark, in f64.
-    fn term_f64(&self, wide: &Wide, electrode: &Electrode, at: &[f64], mark: &[f64], method: Method) -> f64 {
-        let (vectors, samples) = (method.vectors(), self.track_time.len());
+    fn term_f64(&self, wide: &Wide, electrode: &Electrode, at: &[f64], mark: &[f64], vectors: Option<Isa>) -> f64 {
+        let samples = self.track_time.len();
         let (pi, exponent) = wide_sums::Points::track(wide, samples).sum(&wide.scale, at, &[], vectors);
         let log_pi = pi.ln() + exponent * LN_2 + log_norm(&self.position_std) - (samples as f64).ln();
         if electrode.spikes() == 0 || log_pi < f64::MIN_POSITIVE.ln() {
@@ -213,13 +213,13 @@ impl ClusterlessDecoder {
     }
 
     /// ln of the rate at a spike's position and mark.
-    fn term(&self, electrode: &Electrode, at: &[f64], mark: &[f32], method: Method) -> f64 {
-        let log_pi = self.log_occupancy(at, method);
+    fn term(&self, electrode: &Electrode, at: &[f64], mark: &[f32], vectors: Option<Isa>) -> f64 {
+        let log_pi = self.log_occupancy(at, vectors);
         if electrode.spikes() == 0 || log_pi < f64::MIN_POSITIVE.ln() {
             return LOG_FLOOR;
         }
         let points = Points { places: &electrode.place_pairs, n: electrode.spikes(), marks: &electrode.marks };
-        (points.log_sum(&self.place(at), mark, method) + electrode.log_scale - log_pi).max(LOG_FLOOR)
+        (points.log_sum(&self.place(at), mark, vectors) + electrode.log_scale - log_pi).max(LOG_FLOOR)
     }
 }
 
@@ -240,35 +240,31 @@ struct Points<'a> {
 
 impl Points<'_> {
     /// ln of the sum of kernels (1 at their centre) at a position and mark.
-    fn log_sum(&self, at: &[(f32, f32)], mark: &[f32], method: Method) -> f64 {
+    fn log_sum(&self, at: &[(f32, f32)], mark: &[f32], vectors: Option<Isa>) -> f64 {
         if self.n == 0 {
             return f64::NEG_INFINITY;
         }
         // Some kernel is nearly always near; the largest term is factored out only if none is.
         let mut shift = 0.0;
-        let mut sum = self.sum(at, mark, shift, method);
+        let mut sum = self.sum(at, mark, shift, vectors);
         if sum < 1e-25 {
-            shift = self.largest(at, mark, method).max(f32::MIN);
-            sum = self.sum(at, mark, shift, method);
+            shift = self.largest(at, mark, vectors).max(f32::MIN);
+            sum = self.sum(at, mark, shift, vectors);
         }
         f64::from(sum).ln() + f64::from(shift) * std::f64::consts::LN_2
     }
 
-    fn sum(&self, at: &[(f32, f32)], mark: &[f32], shift: f32, method: Method) -> f32 {
-        match method {
-            Method::Scalar => (0..self.n).map(|i| sums::plain_exp2(self.exponent(at, mark, i) - shift)).sum(),
-            Method::Reference | Method::Simd(_) | Method::Parallel(_) | Method::Gemm(_) => {
-                dispatch(method.isa(), Reduce { points: self, at, mark, shift: Some(shift) })
-            }
+    fn sum(&self, at: &[(f32, f32)], mark: &[f32], shift: f32, vectors: Option<Isa>) -> f32 {
+        match vectors {
+            None => (0..self.n).map(|i| sums::plain_exp2(self.exponent(at, mark, i) - shift)).sum(),
+            Some(isa) => dispatch(isa, Reduce { points: self, at, mark, shift: Some(shift) }),
         }
     }
 
-    fn largest(&self, at: &[(f32, f32)], mark: &[f32], method: Method) -> f32 {
-        match method {
-            Method::Scalar => (0..self.n).map(|i| self.exponent(at, mark, i)).fold(f32::MIN, f32::max),
-            Method::Reference | Method::Simd(_) | Method::Parallel(_) | Method::Gemm(_) => {
-                dispatch(method.isa(), Reduce { points: self, at, mark, shift: None })
-            }
+    fn largest(&self, at: &[(f32, f32)], mark: &[f32], vectors: Option<Isa>) -> f32 {
+        match vectors {
+            None => (0..self.n).map(|i| self.exponent(at, mark, i)).fold(f32::MIN, f32::max),
+            Some(isa) => dispatch(isa, Reduce { points: self, at, mark, shift: None }),
         }
     }
 

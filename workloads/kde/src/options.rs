@@ -17,25 +17,51 @@ pub enum Method {
     Gemm(Isa),
 }
 
+// No other file matches on methods. To add one, extend these functions and add a row in `workload_run`.
 impl Method {
-    /// The vector instruction set to use.
-    pub(super) fn isa(self) -> Isa {
+    /// The vector instruction set; `None` for plain loops.
+    pub(super) fn vectors(self) -> Option<Isa> {
         match self {
-            Method::Simd(isa) | Method::Parallel(isa) | Method::Gemm(isa) => isa,
-            Method::Reference | Method::Scalar => Isa::BASELINE,
+            Method::Simd(isa) | Method::Parallel(isa) | Method::Gemm(isa) => Some(isa),
+            Method::Reference | Method::Scalar => None,
         }
     }
 
-    /// The vector instruction set; `None` for plain loops.
-    pub(super) fn vectors(self) -> Option<Isa> {
-        (!matches!(self, Method::Reference | Method::Scalar)).then_some(self.isa())
+    /// The vector instruction set of the fused kernel, for the methods that predict with it.
+    pub(super) fn fused(self) -> Option<Isa> {
+        match self {
+            Method::Simd(isa) | Method::Parallel(isa) => Some(isa),
+            Method::Reference | Method::Scalar | Method::Gemm(_) => None,
+        }
+    }
+
+    /// True if the method predicts with a general-purpose matrix product.
+    pub(super) fn multiplies(self) -> bool {
+        matches!(self, Method::Gemm(_))
+    }
+
+    /// True if the method uses all threads.
+    pub(super) fn is_parallel(self) -> bool {
+        matches!(self, Method::Parallel(_))
     }
 
     /// Number of threads to use.
     pub(super) fn threads(self) -> usize {
         // Cached, because the system call takes longer than a small prediction.
         static ALL: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-        if matches!(self, Method::Parallel(_)) { *ALL.get_or_init(ellwand_simd::pool::threads) } else { 1 }
+        if self.is_parallel() { *ALL.get_or_init(ellwand_simd::pool::threads) } else { 1 }
+    }
+
+    /// Describes what ran in this precision.
+    pub(super) fn what_ran(self, precision: Precision) -> String {
+        // f32 is the default and not mentioned.
+        let type_of = if precision == Precision::F64 { " f64" } else { "" };
+        match self {
+            Method::Reference => "f64".to_owned(),
+            Method::Scalar => format!("{} loops", precision.name()),
+            Method::Gemm(isa) => format!("matrixmultiply, kernels in {}{type_of}", isa.name()),
+            Method::Simd(isa) | Method::Parallel(isa) => format!("{}{type_of}", isa.name()),
+        }
     }
 }
 
@@ -108,7 +134,7 @@ impl Options {
     }
 
     /// `busy` threads in words, for work on `items`. If the user requested one thread of several, no reason is given.
-    pub(super) fn threads_in_words(&self, busy: usize, items: &str) -> String {
+    pub(super) fn describe_threads(&self, busy: usize, items: &str) -> String {
         match self.threads() {
             1 if self.method.threads() > 1 => "1 thread".into(),
             _ => ellwand_simd::pool::about(busy, items),
@@ -144,9 +170,9 @@ const TILE: usize = 2048;
 /// Working memory of one thread in bytes.
 pub(super) fn thread_bytes(tiling: Tiling, dims: usize, options: &Options) -> u64 {
     let Tiling { block, tile } = tiling;
-    let (method, number) = (options.method, options.precision.bytes());
+    let number = options.precision.bytes();
     // The general matrix product needs its whole factor, the fused kernel only a strip of it.
-    let strip = if matches!(method, Method::Scalar | Method::Gemm(_)) { tile } else { STRIP };
+    let strip = if options.method.fused().is_some() { STRIP } else { tile };
     let numbers = block * CHUNK + strip * CHUNK + block * tile + 2 * tile + block + dims * (CHUNK + STRIP);
     // The reach of panels (four bytes per chunk) and boxes, for tens of chunks.
     (number * numbers) as u64 + 64 * 1024

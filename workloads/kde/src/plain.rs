@@ -5,7 +5,7 @@ use ellwand_profile::span;
 
 use super::data::Spikes;
 use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR};
-use super::options::{BIN_STEP, CHUNK, Method, Options, Tiling};
+use super::options::{BIN_STEP, CHUNK, Options, Tiling};
 use super::reach::{Reach, reaches};
 use super::real::Real;
 use super::rows::Marked;
@@ -62,10 +62,7 @@ pub(super) fn predict<T: Real>(
     buffers: &mut Buffers<T>,
     out: &mut [T],
 ) {
-    let vectors = match options.method {
-        Method::Gemm(isa) => Some(isa),
-        Method::Reference | Method::Scalar | Method::Simd(_) | Method::Parallel(_) => None,
-    };
+    let vectors = options.method.vectors();
     for ((electrode, marked), spikes) in model.electrodes.iter().zip(marked).zip(electrodes) {
         if electrode.spikes() == 0 || !T::holds(electrode) {
             continue;

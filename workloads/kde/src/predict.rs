@@ -45,10 +45,7 @@ impl<T: Real> Default for Tiles<T> {
 impl<T: Real> Tiles<T> {
     /// Allocates what predictions with these options need, unless already present.
     fn reserve(&mut self, tiling: Tiling, options: &Options, dims: usize) {
-        let fused = match options.method {
-            Method::Simd(_) | Method::Parallel(_) => true,
-            Method::Reference | Method::Scalar | Method::Gemm(_) => false,
-        };
+        let fused = options.method.fused().is_some();
         let fresh = self.shape != Some(tiling);
         if fused && (fresh || self.fused.len() != options.threads()) {
             self.fused = (0..options.threads()).map(|_| Mutex::new(Buffers::new(tiling, dims))).collect();
@@ -245,15 +242,15 @@ impl ClusterlessDecoder {
         }
         let (tiling, parts) = self.begin(decoding, options, workspace, out)?;
         let (marked, tiles) = <T as Fused>::of(workspace);
-        match options.method {
-            Method::Simd(isa) | Method::Parallel(isa) => {
+        match options.method.fused() {
+            Some(isa) => {
                 let (model, marked, spikes, skip) = (self, &marked[..], decoding.electrodes, options.skip);
                 let sink = &Shared::new(out);
                 tiles.over(&parts, |rows, bins, buffers| {
                     dispatch(isa, Part { model, marked, spikes, rows, bins, tiling, skip, buffers, sink });
                 });
             }
-            Method::Reference | Method::Scalar | Method::Gemm(_) => {
+            None => {
                 if let Some(buffers) = &mut tiles.plain {
                     plain::predict(self, (marked, decoding.electrodes), tiling, options, buffers, out);
                 }

@@ -4,8 +4,9 @@
 use ellwand_profile::span;
 
 use super::model::{BIN_PADDING, ClusterlessDecoder, FLOOR, Wide, log_norm, near};
-use super::options::{CHUNK, Method};
+use super::options::CHUNK;
 use super::wide_sums::{Points, at_panel};
+use ellwand_simd::isa::Isa;
 use ellwand_simd::lanes::{Kernel, Simd, dispatch, exp2_down};
 
 /// Neighbouring bins and the values computed there.
@@ -36,7 +37,7 @@ impl Piece {
 }
 
 /// Computes one piece. `samples` is the track in units of the kernel, `[dims, T padded]`.
-pub(super) fn at_bins(model: &ClusterlessDecoder, samples: &[f64], method: Method, piece: &mut Piece) {
+pub(super) fn at_bins(model: &ClusterlessDecoder, samples: &[f64], vectors: Option<Isa>, piece: &mut Piece) {
     let norm = log_norm(&model.position_std).exp();
     let padded = piece.padded();
     let t = model.track_time.len();
@@ -45,7 +46,7 @@ pub(super) fn at_bins(model: &ClusterlessDecoder, samples: &[f64], method: Metho
     let mut unused = vec![0.0; padded];
     let span = span!("occupancy");
     let wide = model.wide.as_ref().map(|wide| (wide, Points::track(wide, t)));
-    sum(model, Samples { places: samples, n: t, wide }, method, piece, &mut unused);
+    sum(model, Samples { places: samples, n: t, wide }, vectors, piece, &mut unused);
     for (pi, sum) in piece.occupancy.iter_mut().zip(&piece.sum) {
         *pi = norm * sum / t as f64;
     }
@@ -54,7 +55,7 @@ pub(super) fn at_bins(model: &ClusterlessDecoder, samples: &[f64], method: Metho
     for (electrode, nearest) in model.electrodes.iter().zip(rows.chunks_exact_mut(padded)) {
         let n = electrode.spikes();
         let wide = model.wide.as_ref().map(|wide| (wide, Points::places(electrode)));
-        sum(model, Samples { places: &electrode.places, n, wide }, method, piece, nearest);
+        sum(model, Samples { places: &electrode.places, n, wide }, vectors, piece, nearest);
         for ((ground, sum), pi) in piece.ground.iter_mut().zip(&piece.sum).zip(&piece.occupancy) {
             let density = if n == 0 { 0.0 } else { norm * sum / n as f64 };
             *ground += ground_at(*pi, electrode.mean_rate, density);
@@ -79,14 +80,14 @@ struct Samples<'a> {
 }
 
 /// Sets `piece.sum` to the sum of kernels (1 at their centre) at each bin, and `nearest` to the largest exponent.
-fn sum(model: &ClusterlessDecoder, samples: Samples<'_>, method: Method, piece: &mut Piece, nearest: &mut [f32]) {
+fn sum(model: &ClusterlessDecoder, samples: Samples<'_>, vectors: Option<Isa>, piece: &mut Piece, nearest: &mut [f32]) {
     piece.sum.fill(0.0);
     if samples.n == 0 {
         return nearest.fill(0.0);
     }
     if let Some((wide, points)) = samples.wide {
         for first in (0..piece.padded()).step_by(BIN_PADDING) {
-            let panel = at_panel(wide, points, piece.start + first, method.vectors());
+            let panel = at_panel(wide, points, piece.start + first, vectors);
             piece.sum[first..first + BIN_PADDING].copy_from_slice(&panel.sum);
             nearest[first..].iter_mut().zip(panel.best).for_each(|(near, best)| *near = (best as f32).max(f32::MIN));
         }
@@ -111,11 +112,9 @@ fn sum(model: &ClusterlessDecoder, samples: Samples<'_>, method: Method, piece: 
                 let row = &samples.places[d * stride + start..][..len];
                 panel.samples.extend(row.iter().map(|x| near(x - centre(d))));
             }
-            match method {
-                Method::Scalar | Method::Reference => panel.plain(model.dims),
-                Method::Simd(_) | Method::Parallel(_) | Method::Gemm(_) => {
-                    dispatch(method.isa(), Add { panel: &mut panel, dims: model.dims });
-                }
+            match vectors {
+                None => panel.plain(model.dims),
+                Some(isa) => dispatch(isa, Add { panel: &mut panel, dims: model.dims }),
             }
             for (sum, part) in piece.sum[first..].iter_mut().zip(&panel.sum) {
                 *sum += f64::from(*part);

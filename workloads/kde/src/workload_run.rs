@@ -145,9 +145,9 @@ impl Job {
 
     /// The memory that the implementation holds in addition to model, inputs and output.
     fn working_memory(&self) -> Reading {
-        let packed = match (self.options.method, self.workspace.tiling(self.options.precision)) {
+        let packed = match self.workspace.tiling(self.options.precision) {
             // The crate packs up to 64 rows of one factor and 1024 columns of the other, 256 deep.
-            (Method::Gemm(_), Some(tiling)) => {
+            Some(tiling) if self.options.method.multiplies() => {
                 self.options.precision.bytes() * CHUNK.min(256) * (tiling.block.min(64) + tiling.tile.min(1024))
             }
             _ => 0,
@@ -204,7 +204,7 @@ impl Prepared for Job {
     }
 
     fn threads(&self) -> Option<usize> {
-        matches!(self.options.method, Method::Parallel(_)).then_some(self.threads)
+        self.options.method.is_parallel().then_some(self.threads)
     }
 
     /// How much work is skipped depends on the data, so it is known only after a run.
@@ -217,23 +217,15 @@ impl Prepared for Job {
     }
 
     fn what_ran(&self) -> String {
-        let precision = self.options.precision.name();
-        // f32 is the default and not mentioned.
-        let type_of = if self.options.precision == Precision::F64 { " f64" } else { "" };
-        let method = match self.options.method {
-            Method::Reference => "f64".to_owned(),
-            Method::Scalar => format!("{precision} loops"),
-            Method::Gemm(isa) => format!("matrixmultiply, kernels in {}{type_of}", isa.name()),
-            Method::Simd(isa) => format!("{}{type_of}", isa.name()),
-            Method::Parallel(isa) => {
-                let items = match self.task {
-                    Task::Fit => "bins",
-                    Task::Local => "spikes",
-                    Task::Predict | Task::Total | Task::Stream => "spikes and bins",
-                };
-                format!("{}{type_of}, {}", isa.name(), self.options.threads_in_words(self.threads, items))
-            }
-        };
+        let mut method = self.options.method.what_ran(self.options.precision);
+        if self.options.method.is_parallel() {
+            let items = match self.task {
+                Task::Fit => "bins",
+                Task::Local => "spikes",
+                Task::Predict | Task::Total | Task::Stream => "spikes and bins",
+            };
+            method = format!("{method}, {}", self.options.describe_threads(self.threads, items));
+        }
         let Some(tiling) = self.workspace.tiling(self.options.precision) else { return method };
         let skip = if self.options.skip { "skipping below the floor" } else { "nothing skipped" };
         format!("{method}, blocks of {} spikes x {} bins, {skip}", tiling.block, tiling.tile)

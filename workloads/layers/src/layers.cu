@@ -346,20 +346,20 @@ template <u32 THREADS, u32 VECTORS, bool LONG, bool WIDE> __device__ __forceinli
         const Place<THREADS> place(block);
         const u32 here = place.row < rows ? d : 0;
         const float* row = x + place.row * d;
-        const bool tells = place.lane == 0 && here > 0;
+        const bool writes = place.lane == 0 && here > 0;
         float given = 0.0f;
         Exponentials e;
         if (LONG) {
-            if (tells) given = row[labels[place.row]];
+            if (writes) given = row[labels[place.row]];
             e = exponentials_of_long<THREADS, VECTORS, WIDE>(row, d);
         } else {
             float4 v[VECTORS];
 #pragma unroll
             for (u32 i = 0; i < VECTORS; ++i) v[i] = Four<WIDE>(i, place.lane, THREADS).read(row, here, -INFINITE);
-            if (tells) given = row[labels[place.row]];
+            if (writes) given = row[labels[place.row]];
             e = over_row<THREADS>(exponentials(v));
         }
-        if (tells) {
+        if (writes) {
             const float value = logf(e.sum) + (e.most - given);
             if (losses) losses[place.row] = value;
             total += value;

@@ -10,12 +10,14 @@ pub(crate) fn plain(sources: &Sources) -> Vec<String> {
     let turns: Vec<(&str, &str)> =
         TABLE.lines().filter(|line| !line.starts_with('#')).filter_map(|row| row.split_once(" => ")).collect();
     let mut broken = Vec::new();
-    for (name, text) in sources.ending(&[".rs", ".md", ".py", ".sh", ".js", ".cu", ".cuh", ".wgsl"]) {
+    let kinds =
+        [".rs", ".md", ".py", ".pyi", ".toml", ".sh", ".ci/run", ".js", ".css", ".html", ".cu", ".cuh", ".wgsl"];
+    for (name, text) in sources.ending(&kinds) {
         let prose = match name.rsplit_once('.') {
-            Some((_, "rs")) => prose(text),
-            Some((_, "md")) => text.to_string(),
-            Some((_, "py" | "sh")) => comments(text, "#"),
-            _ => comments(text, "//"),
+            Some((_, "rs")) => tokens(text, literal, |_| true),
+            // Not its code, where `None` is a value.
+            Some((_, "py" | "pyi")) => tokens(text, literal_of_python, |_| true),
+            _ => text.to_string(),
         }
         .to_lowercase();
         for (index, (line, original)) in prose.lines().zip(text.lines()).enumerate() {
@@ -59,24 +61,9 @@ fn has(line: &str, turn: &str) -> bool {
     })
 }
 
-/// The comments that `mark` begins, at the start of a line or after a space; lines keep their numbers. What looks like
-/// a comment within a string is checked as one.
-fn comments(text: &str, mark: &str) -> String {
-    let comment = |line: &str| {
-        let begins = |at: usize| line[..at].chars().next_back().is_none_or(char::is_whitespace);
-        line.match_indices(mark).find(|(at, _)| begins(*at)).map_or(String::new(), |(at, _)| line[at..].to_string())
-    };
-    text.lines().map(|line| comment(line) + "\n").collect()
-}
-
-/// The comments and string literals of a Rust file; all other characters become spaces, so lines keep their numbers.
-fn prose(text: &str) -> String {
-    tokens(text, |_| true)
-}
-
-/// The string literals of a Rust file, as [`prose`] has them.
+/// The string literals of a Rust file; lines keep their numbers.
 pub(super) fn strings(text: &str) -> String {
-    tokens(text, |token| !token.starts_with("//"))
+    tokens(text, literal, |token| !token.starts_with("//"))
 }
 
 /// A Rust file without its comments and string literals; lines keep their numbers.
@@ -95,8 +82,8 @@ pub(super) fn code(text: &str) -> String {
     code
 }
 
-/// The comments and literals of a Rust file that `keep` selects; the rest becomes empty lines and spaces.
-fn tokens(text: &str, keep: impl Fn(&str) -> bool) -> String {
+/// The comments and strings that `literal` finds and `keep` selects; the rest becomes empty lines and spaces.
+fn tokens(text: &str, literal: fn(&str) -> Option<usize>, keep: impl Fn(&str) -> bool) -> String {
     let mut prose = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -112,7 +99,20 @@ fn tokens(text: &str, keep: impl Fn(&str) -> bool) -> String {
     prose
 }
 
-/// The length of the comment or literal at the start of `rest`.
+/// The length of the comment or string at the start of `rest`, in Python.
+fn literal_of_python(rest: &str) -> Option<usize> {
+    if rest.starts_with('#') {
+        return Some(rest.find('\n').unwrap_or(rest.len()));
+    }
+    let quote = ["\"\"\"", "'''", "\"", "'"].into_iter().find(|quote| rest.starts_with(quote))?;
+    let (bytes, mut at) = (rest.as_bytes(), quote.len());
+    while at < bytes.len() && !bytes[at..].starts_with(quote.as_bytes()) {
+        at += if bytes[at] == b'\\' { 2 } else { 1 };
+    }
+    Some((at + quote.len()).min(bytes.len()))
+}
+
+/// The length of the comment or literal at the start of `rest`, in Rust.
 fn literal(rest: &str) -> Option<usize> {
     let end = |from: usize, close: &str| rest[from..].find(close).map_or(rest.len(), |at| from + at + close.len());
     if rest.starts_with("//") {
@@ -142,7 +142,7 @@ mod tests {
     fn turns_are_found_in_comments_and_strings_only() {
         let banned = concat!("to", "ld");
         let text = format!("let {banned} = '\"'; // c\nr#\"a \"b\" {banned}\"#;\nf() // {banned}\n\"\\\"\" {banned}\n");
-        let lines: Vec<bool> = prose(&text).lines().map(|line| has(line, banned)).collect();
+        let lines: Vec<bool> = tokens(&text, literal, |_| true).lines().map(|line| has(line, banned)).collect();
         assert_eq!(lines, [false, true, true, false]);
         assert!(!has("untold", banned) && has(&format!("it is {banned}."), banned));
         assert!(has("a core of its, too", "of its|") && !has("a core of its cache", "of its|"));
@@ -161,11 +161,18 @@ mod tests {
     }
 
     #[test]
-    fn scripts_and_kernels_are_read_for_comments_only() {
+    fn python_is_read_for_comments_and_strings_and_other_files_as_a_whole() {
         let banned = concat!("to", "ld");
-        let broken = |name: &str, text: String| plain(&Sources { files: vec![(name.into(), text)] }).len();
-        assert_eq!(broken("a.py", format!("{banned} = 1\nx = 2  # {banned}\n# {banned}\n")), 2);
-        assert_eq!(broken("a.sh", format!("{banned}() {{ echo \"${{1#{banned}}}\"; }}\n")), 0);
-        assert_eq!(broken("a.js", format!("const {banned} = 'http://{banned}';\n")), 0);
+        let broken = |name: &str, text: &str| {
+            let text = text.replace("BANNED", banned);
+            plain(&Sources { files: vec![(name.into(), text)] }).len()
+        };
+        assert_eq!(
+            broken("a.py", "BANNED = 1\nx = 2  # BANNED\n# BANNED\ny = 'é\\'' + BANNED + \"\"\"\n\"BANNED\"\n\"\"\"\n"),
+            3
+        );
+        for name in ["a.sh", ".ci/run", "Cargo.toml", "a.js", "a.css", "a.wgsl"] {
+            assert_eq!(broken(name, "echo \"BANNED\"\n"), 1, "{name}");
+        }
     }
 }

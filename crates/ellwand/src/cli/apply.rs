@@ -31,7 +31,7 @@ pub(super) fn apply(registry: &Registry, args: &ApplyArgs, line: &[String]) -> O
     };
     let dir = &args.output;
     let case = one_case(workload.as_ref(), &selection)?;
-    let given = super::given::given(&args.input, &[(workload.as_ref(), &case)])?.unwrap_or_default();
+    let given = super::given::read(&args.input, &[(workload.as_ref(), &case)])?.unwrap_or_default();
     check_devices_known(registry, &selection.devices)?;
     let registry = &plan::preferring(registry, &selection.devices);
     let chosen = implementations(registry, workload.name(), &selection)?;

@@ -54,7 +54,7 @@ pub(super) fn build(revision: &str, program: &Path, args: Option<&str>) -> Resul
     cargo.args([kind, &name]).args(&how.args);
     cargo.args(how.package.map(|package| features(&root, &source, revision, &package)).unwrap_or_default());
     cargo.args(["--message-format", "json-render-diagnostics"]).arg("--target-dir").arg(&target);
-    let output = output::beside(
+    let output = output::with_beat(
         true,
         || commands::run(&mut cargo, &guard, Duration::MAX, interrupt),
         |seconds| {

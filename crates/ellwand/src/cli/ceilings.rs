@@ -202,7 +202,7 @@ fn same_devices(now: &[(String, String)], then: &[(String, String)]) -> bool {
 }
 
 /// The cached ceilings of this machine; `None` if there are none.
-pub(super) fn kept(environment: &Environment) -> Option<Vec<Ceiling>> {
+pub(super) fn stored(environment: &Environment) -> Option<Vec<Ceiling>> {
     read(environment).map(|kept| kept.ceilings)
 }
 
@@ -220,9 +220,9 @@ fn read(environment: &Environment) -> Option<Kept> {
 
 /// Passes the measured size above which non-temporal stores pay on this machine, if any, to the kernels of this
 /// process.
-pub(super) fn tell_kernels() {
+pub(super) fn set_streaming_sizes() {
     ellwand_simd::stores::measured_by(|all_threads| {
-        let kept = kept(&ellwand_bench::environment::facts()).unwrap_or_default();
+        let kept = stored(&ellwand_bench::environment::facts()).unwrap_or_default();
         let wanted = if all_threads { Parallelism::Many } else { Parallelism::Single };
         let streamed = |c: &&Ceiling| c.kind == CeilingKind::Streamed && c.device == "cpu" && c.parallelism == wanted;
         // The lower end: just below the crossing the wrong stores cost some per cent, just above it up to half of the time.

@@ -15,12 +15,12 @@ pub(super) fn revision() -> Option<String> {
     option_env!("ELLWAND_REVISION").filter(|revision| !revision.is_empty()).map(str::to_string)
 }
 
-/// The certificate cannot be read; `kept` has printed why.
+/// The certificate cannot be read; `stored` has printed why.
 #[derive(Debug)]
 pub(super) struct Unreadable;
 
 /// The certificate that `selfcheck` saved for this machine and version; `None` if it has not run.
-pub(super) fn kept(environment: &Environment) -> Result<Option<Certificate>, Unreadable> {
+pub(super) fn stored(environment: &Environment) -> Result<Option<Certificate>, Unreadable> {
     static NOTED: Once = Once::new();
     let Some(path) = cache_path("selfcheck", environment) else { return Ok(None) };
     read(&path).map(|full| full.as_ref().map(short)).map_err(|error| {

@@ -15,7 +15,7 @@ use ellwand_core::{Caches, Implementation, InputError, Registry};
 use serde_json::{Value as Json, json};
 
 use super::args::{CheckArgs, Form, RunArgs};
-use super::exit::{Exit, Failure, Outcome, judged};
+use super::exit::{Exit, Failure, Outcome, allow_unread};
 use super::progress::Progress;
 use super::{ceilings, output, plan, signals};
 
@@ -175,7 +175,7 @@ fn judge_all(plan: &Plan, json: bool, too_large: Option<&TooLarge>, judge: &mut 
             };
             // After Ctrl-C it may not have run on all hard sets.
             let Some((outcome, words)) = answer.ok().filter(|_| !stopped()) else { break 'all };
-            judged(progress.aside(|| {
+            allow_unread(progress.aside(|| {
                 if let Some(words) = words {
                     let times = heard.entry((cell.workload.name(), row.name.clone(), words.clone())).or_default();
                     if *times == 0 {
@@ -194,7 +194,7 @@ fn judge_all(plan: &Plan, json: bool, too_large: Option<&TooLarge>, judge: &mut 
         output::note(&format!("{workload}:{name} wrote the same at {more}: {start}"));
     }
     let planned = plan.cells.iter().map(|cell| cell.implementations.len()).sum();
-    judged(printer.end(planned))?;
+    allow_unread(printer.end(planned))?;
     if printer.lines.len() < planned { Err(Failure::Interrupted) } else { Ok(exit(&printer.lines)) }
 }
 
@@ -215,7 +215,7 @@ fn and_hard(verdict: Verdict, judged: &HardResult) -> Verdict {
 /// Runs the row in progress; a note names it if it takes long, so the user knows what hangs and can end it.
 pub(super) fn named_if_long<T>(what: &str, run: impl FnOnce() -> T) -> T {
     let long = output::BEAT.as_secs();
-    output::beside(false, run, |_| output::note(&format!("{what} takes longer than {long} s (Ctrl-C ends it)")))
+    output::with_beat(false, run, |_| output::note(&format!("{what} takes longer than {long} s (Ctrl-C ends it)")))
 }
 
 fn exit(lines: &[Line]) -> Exit {

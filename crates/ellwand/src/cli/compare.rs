@@ -25,7 +25,7 @@ pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>
     let outcome = of_sides(registry, args, line, &mut spoke);
     // A program that only reads verdicts must not mistake an error for an empty result.
     if let (Err(failure @ (Failure::Input(_) | Failure::Other(_))), false) = (&outcome, spoke) {
-        exit::judged(output::result(|out| match args.format {
+        exit::allow_unread(output::result(|out| match args.format {
             Form::Junit => ci::write_suite("ellwand compare", &[ci::of_failure(failure)], out),
             Form::Github => ci::of_failure(failure).annotate(out),
             _ => Ok(()),
@@ -72,7 +72,7 @@ fn of_sides(registry: &Registry, args: &CompareArgs, line: Vec<String>, spoke: &
     *spoke = true;
     let printed = print(args, &rows, cut.as_deref(), [&judged, &unmatched], lines);
     unmatched.iter().for_each(|budget| output::note(&format!("note: budget unmatched: {}", budget.line())));
-    if let Ok(None) = certificate::kept(&ellwand_bench::environment::detect()) {
+    if let Ok(None) = certificate::stored(&ellwand_bench::environment::detect()) {
         output::note(
             "note: no self-check yet; `ellwand selfcheck --quick` (2 min) measures this machine's false-positive rate",
         );
@@ -86,7 +86,7 @@ fn of_sides(registry: &Registry, args: &CompareArgs, line: Vec<String>, spoke: &
     if let Some(keeper) = keeper {
         keeper.end(rows::whole(&rows) < planned)?;
     }
-    exit::judged(printed)?;
+    exit::allow_unread(printed)?;
     if let Some(cut) = cut {
         output::note(&cut);
         return Ok(Exit::Interrupted);

@@ -8,17 +8,34 @@ pub(crate) fn cpu_description() -> String {
     format!("{}, {}, {}", here.cpu, ellwand_report::units::cores(here.cores.into()), here.cpu_features.join(" "))
 }
 
-/// The registry with CUDA devices, and with Vulkan devices if the command line mentions them or shows `all`; `machine`
-/// looks for these itself after measuring.
-pub(super) fn with_devices_asked_for(registry: &Registry, line: &[String], all: bool) -> Registry {
+/// The registry with CUDA devices, and with Vulkan devices if one of `names` is theirs: a device, an implementation, or
+/// either side of `:`. `list` and `machine` look for these themselves.
+pub(super) fn with_devices<'a>(registry: &Registry, names: impl IntoIterator<Item = &'a String>) -> Registry {
     let mut registry = registry.clone();
     registry.look_for(DeviceKind::Cuda);
-    let name = DeviceKind::Wgpu.name();
-    // `--device=wgpu:0`, `-i simd,wgpu`; not a path with these letters.
-    let names =
-        |word: &String| word.split(['=', ',']).any(|part| part == name || part.starts_with(&format!("{name}:")));
-    if all || line.iter().skip(1).any(names) {
+    if names.into_iter().any(|name| name.split([':', ',']).any(|part| part == DeviceKind::Wgpu.name())) {
         registry.look_for(DeviceKind::Wgpu);
     }
     registry
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vulkan_devices_are_looked_for_only_if_a_name_is_theirs() {
+        let mut registry = Registry::new();
+        registry.on_request(DeviceKind::Wgpu, "not requested", || Ok(Vec::new()));
+        for (name, looks) in [
+            ("wgpu", true),
+            ("wgpu:1", true),
+            ("gelu:wgpu", true),
+            ("gelu:simd,wgpu", true),
+            ("simd", false),
+            ("./wgpu/record.jsonl", false),
+        ] {
+            assert_eq!(with_devices(&registry, [&name.to_string()]).sought(DeviceKind::Wgpu), looks, "{name}");
+        }
+    }
 }

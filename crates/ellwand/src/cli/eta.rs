@@ -77,7 +77,7 @@ impl Eta {
     }
 
     /// Seconds that the cells from `index` on will take.
-    pub(super) fn left(&self, index: usize) -> f64 {
+    pub(super) fn remaining(&self, index: usize) -> f64 {
         let all = self.slowness(None).unwrap_or(1.0);
         let mut known: Vec<(usize, f64)> = Vec::new();
         let mut left = 0.0;
@@ -97,7 +97,7 @@ impl Eta {
 
     /// Seconds that cell `index` alone will take.
     pub(super) fn cell(&self, index: usize) -> f64 {
-        self.left(index) - self.left(index + 1)
+        self.remaining(index) - self.remaining(index + 1)
     }
 
     /// Seconds of a cell that takes `slowness` times its expected time.
@@ -149,11 +149,11 @@ mod tests {
             eta.done(index, *took);
             gone += took;
             if gone > 0.6 * total && index + 1 < cells.len() {
-                let off = eta.left(index + 1) / (total - gone);
+                let off = eta.remaining(index + 1) / (total - gone);
                 assert!((0.7..1.3).contains(&off), "after {:.0} %: {off}", 100.0 * gone / total);
             }
         }
-        assert!(gone > 0.0 && eta.left(cells.len()) == 0.0);
+        assert!(gone > 0.0 && eta.remaining(cells.len()) == 0.0);
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
             eta.done(index, *took);
         }
         let left: f64 = cells.iter().skip(4).map(|(_, took)| took).sum();
-        let off = eta.left(4) / left;
+        let off = eta.remaining(4) / left;
         assert!((0.7..1.3).contains(&off), "{off} of {total} s");
     }
 
@@ -173,7 +173,7 @@ mod tests {
     fn every_process_counts_and_a_limit_leaves_one_of_each_implementation() {
         let load = Load::new(0, 4, 40_000_000, 0.0);
         let expected =
-            |processes, limit_s, hard| Eta::new(vec![load], 0.5).on(Terms { processes, limit_s, hard }).left(0);
+            |processes, limit_s, hard| Eta::new(vec![load], 0.5).on(Terms { processes, limit_s, hard }).remaining(0);
         assert!((expected(1, f64::INFINITY, false) - 6.0).abs() < 1e-9);
         assert!((expected(4, f64::INFINITY, false) - 18.0).abs() < 1e-9);
         assert!((expected(4, 10.0, false) - 10.0).abs() < 1e-9);
@@ -191,16 +191,16 @@ mod tests {
             }
         }
         let eta = Eta::new(loads, 0.41).on(Terms { processes: 4, limit_s: 60.0, hard: false });
-        assert!((80.0..180.0).contains(&eta.left(0)), "{}", eta.left(0));
+        assert!((80.0..180.0).contains(&eta.remaining(0)), "{}", eta.remaining(0));
     }
 
     #[test]
     fn nothing_done_means_the_expectation_and_a_skipped_cell_costs_nothing() {
         let load = Load::new(0, 2, 0, 0.0);
         let eta = Eta::new(vec![load, load, load], 0.5);
-        assert!((eta.left(0) - 3.0).abs() < 1e-9 && eta.cells() == 3);
+        assert!((eta.remaining(0) - 3.0).abs() < 1e-9 && eta.cells() == 3);
         assert!((eta.cell(1) - 1.0).abs() < 1e-9);
         let eta = Eta::new(vec![load, Load::new(0, 0, 1000, 1e9), load], 0.5);
-        assert!((eta.left(0) - 2.0).abs() < 1e-9 && eta.cells() == 2);
+        assert!((eta.remaining(0) - 2.0).abs() < 1e-9 && eta.cells() == 2);
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn arrays_of(workload: &dyn Workload, case: &Case, which: fn(Ports) -
 ///
 /// # Errors
 /// If a file cannot be read, no case takes a name, or every case lacks an array.
-pub(super) fn given(bindings: &[String], cases: &[(&dyn Workload, &Case)]) -> Result<Option<Tensors>, InputError> {
+pub(super) fn read(bindings: &[String], cases: &[(&dyn Workload, &Case)]) -> Result<Option<Tensors>, InputError> {
     if bindings.is_empty() {
         return Ok(None);
     }

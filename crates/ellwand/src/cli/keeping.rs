@@ -11,8 +11,8 @@ use ellwand_report::Options;
 use super::args::CompareArgs;
 use super::exit::Failure;
 use super::recording::{first_line, follow};
+use super::results_dir::{self, RECORD, Results};
 use super::rows::Row;
-use super::standing::{self, RECORD, Results};
 use super::{ceilings, output, report, verdict};
 
 /// An open record of comparisons.
@@ -25,10 +25,10 @@ impl Keeper {
     /// Begins the record in the directory that `-o` names; `None` without one.
     pub(super) fn begin(registry: &Registry, args: &CompareArgs, line: Vec<String>) -> Result<Option<Self>, Failure> {
         let Some(dir) = args.session.output.clone() else { return Ok(None) };
-        standing::claim(&dir, args.session.overwrite, false, "--overwrite replaces it")?;
+        results_dir::claim(&dir, args.session.overwrite, false, "--overwrite replaces it")?;
         output::directory("-o", &dir)?;
         let mut here = ceilings::environment(registry);
-        here.ceilings = ceilings::kept(&here).unwrap_or_default();
+        here.ceilings = ceilings::stored(&here).unwrap_or_default();
         let run = first_line(
             here,
             Settings { allowed: args.cases.allowed(), ..arms::settings() },

@@ -109,7 +109,7 @@ impl Measure {
         }
         let plan = Plan::expand(&registry, &selection)?;
         let mut here = ceilings::environment(&registry);
-        here.ceilings = ceilings::kept(&here).unwrap_or_default();
+        here.ceilings = ceilings::stored(&here).unwrap_or_default();
         let command = std::env::args().collect();
         let run =
             recording::first_line(here, Settings { counts, ..effort.settings() }, seed, output::unix_ms(), command);

@@ -19,6 +19,8 @@ const UNGROUPED: &str = "workloads";
 const LAST: [&str; 2] = [UNGROUPED, "calibration"];
 
 pub(super) fn list(registry: &Registry, args: &ListArgs) -> Outcome {
+    let mut registry = registry.clone();
+    let registry = &*registry.look_for(DeviceKind::Wgpu);
     let all = args.pattern.is_empty();
     let workloads = if all { registry.workloads().to_vec() } else { registry.select(&args.pattern)? };
     if args.format == Form::Json {

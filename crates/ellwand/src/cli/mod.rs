@@ -34,6 +34,7 @@ mod progress;
 mod recording;
 mod records;
 mod report;
+mod results_dir;
 mod revision;
 mod rows;
 mod run;
@@ -41,7 +42,6 @@ mod selfcheck;
 mod signals;
 mod spans;
 mod stage;
-mod standing;
 #[cfg(feature = "sweep")]
 mod sweep;
 mod time;
@@ -61,7 +61,7 @@ use ellwand_core::Registry;
 use args::Command;
 pub(crate) use bench::bench;
 pub(crate) use devices::cpu_description;
-use devices::with_devices_asked_for;
+use devices::with_devices;
 use exit::{Exit, Failure, Outcome};
 pub use library::{Measure, MeasureError, Results, measure};
 
@@ -87,23 +87,13 @@ pub fn run_recorded(args: &[OsString], line: Vec<String>, registry: &Registry) -
     ellwand_bench::writer::make_size_limits_errors();
     let command = match args::parse(registry, args) {
         Ok(command) => command,
-        Err(error) => {
-            // Help and version are results (stdout, 0); the rest are usage errors (stderr, 2).
-            return match error.print() {
-                _ if error.use_stderr() => Exit::Usage.code(),
-                Err(refused) if refused.kind() != std::io::ErrorKind::BrokenPipe => {
-                    output::note(&format!("error: help cannot be written: {refused}"));
-                    Exit::Error.code()
-                }
-                _ => Exit::Ok.code(),
-            };
-        }
+        Err(error) => return unparsed(&error),
     };
-    if let Some(slip) = args::slip(registry) {
-        return code(Err(slip.into()));
+    if let Some(error) = args::unusable_name(registry) {
+        return code(Err(error.into()));
     }
-    let registry = &with_devices_asked_for(registry, &line, matches!(command, Command::List(_)));
-    ceilings::tell_kernels();
+    let registry = &with_devices(registry, command.named());
+    ceilings::set_streaming_sizes();
     code(match command {
         Command::List(args) => list::list(registry, &args),
         Command::Run(args) => run::run(registry, &args, line),
@@ -125,6 +115,19 @@ pub fn run_recorded(args: &[OsString], line: Vec<String>, registry: &Registry) -
     })
 }
 
+/// Prints why there are no arguments, and returns the exit code: help and version are results (stdout, 0), the rest are
+/// usage errors (stderr, 2).
+fn unparsed(error: &clap::Error) -> i32 {
+    match error.print() {
+        _ if error.use_stderr() => Exit::Usage.code(),
+        Err(refused) if refused.kind() != std::io::ErrorKind::BrokenPipe => {
+            output::note(&format!("error: help cannot be written: {refused}"));
+            Exit::Error.code()
+        }
+        _ => Exit::Ok.code(),
+    }
+}
+
 /// The exit code of an outcome; prints why the command failed.
 fn code(outcome: Outcome) -> i32 {
     let failure = match outcome {
@@ -142,7 +145,7 @@ fn code(outcome: Outcome) -> i32 {
 pub fn worker(registry: &Registry, questions: &mut dyn BufRead, answers: &mut dyn Write) -> i32 {
     signals::quiet_panics_of_implementations();
     ellwand_bench::writer::make_size_limits_errors();
-    ceilings::tell_kernels();
+    ceilings::set_streaming_sizes();
     // Every program with a command line contains the kernels of the self-check.
     let mut all = registry.clone();
     ellwand_bench::selfcheck::register(&mut all);

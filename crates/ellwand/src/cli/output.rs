@@ -21,7 +21,7 @@ pub(super) fn note(text: &str) {
 pub(super) const BEAT: Duration = Duration::from_secs(10);
 
 /// Runs `work`, and calls `beat` with the elapsed seconds after the first [`BEAT`], or after each.
-pub(super) fn beside<T>(each: bool, work: impl FnOnce() -> T, beat: impl Fn(u64) + Sync) -> T {
+pub(super) fn with_beat<T>(each: bool, work: impl FnOnce() -> T, beat: impl Fn(u64) + Sync) -> T {
     let (done, waits) = channel::<()>();
     let begin = Instant::now();
     std::thread::scope(|scope| {

@@ -83,7 +83,7 @@ pub(super) fn of_any_machine(
         add_parts(registry, &selection, &mut plan)?;
     }
     let cases: Vec<_> = plan.cells.iter().map(|cell| (cell.workload.as_ref(), &cell.case)).collect();
-    let given = given::given(&how.input, &cases)?;
+    let given = given::read(&how.input, &cases)?;
     if let Some(given) = &given {
         bind(&mut plan, given, &selection)?;
     }

@@ -52,7 +52,7 @@ pub(super) fn findings(trace: &Trace) -> Vec<ProfileFinding> {
 fn known_limits(trace: &Trace) -> Option<Ceilings> {
     let here = ellwand_bench::environment::facts();
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let kept = if is_of(trace, &here, host.trim()) { super::ceilings::kept(&here) } else { None };
+    let kept = if is_of(trace, &here, host.trim()) { super::ceilings::stored(&here) } else { None };
     kept.map(|kept| limits(&kept))
 }
 

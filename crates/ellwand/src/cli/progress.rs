@@ -80,7 +80,7 @@ impl Progress {
 
     /// Prints before the first cell how long a long run takes.
     pub(super) fn announce(&self) {
-        if let Some(text) = forecast(self.eta.cells(), self.eta.left(0)) {
+        if let Some(text) = forecast(self.eta.cells(), self.eta.remaining(0)) {
             self.note(&text);
         }
     }
@@ -89,7 +89,7 @@ impl Progress {
     pub(super) fn cell(&mut self, index: usize, name: &str) {
         self.learn();
         (self.now, self.named) = (Some((index, Instant::now())), false);
-        let left = self.eta.left(index);
+        let left = self.eta.remaining(index);
         self.heartbeat(index, &format!("about {} to go", human(left)));
         self.show(left);
         self.bar.set_message(self.labels.get(index).map_or_else(|| name.to_string(), Clone::clone));
@@ -113,7 +113,7 @@ impl Progress {
         let gone = self.begin.elapsed();
         if self.bar.is_hidden() && gone > WAITING {
             self.last = Instant::now();
-            let (label, left) = (self.label(index), self.eta.left(index + 1));
+            let (label, left) = (self.label(index), self.eta.remaining(index + 1));
             let rest = if left > 0.0 { format!("; about {} to go", human(left)) } else { String::new() };
             super::output::note(&format!("{label}: {}{rest}", times(measurements)));
         }
@@ -150,7 +150,7 @@ impl Progress {
             self.last = Instant::now();
             self.bar.set_message(self.label(index));
             let open = 1.0 - f64::from(done) / f64::from(planned.max(1));
-            self.show(self.eta.left(index + 1) + open.max(0.0) * self.eta.cell(index));
+            self.show(self.eta.remaining(index + 1) + open.max(0.0) * self.eta.cell(index));
         }
     }
 
@@ -189,14 +189,14 @@ impl Progress {
     /// Shows progress for a caller that predicts the remaining time itself.
     pub(super) fn ahead(&mut self, message: &str, left: Left) {
         if self.bar.is_hidden() {
-            self.line(message, &format!("{} to go", left.words()));
+            self.line(message, &format!("{} to go", left.describe()));
         } else if self.last.elapsed() >= Duration::from_millis(500) {
             self.last = Instant::now();
             self.bar.set_message(message.to_string());
             match left {
                 Left::About(seconds) => self.show(seconds),
                 Left::AtMost(seconds) => {
-                    self.bar.set_prefix(format!("{} to go", left.words()));
+                    self.bar.set_prefix(format!("{} to go", left.describe()));
                     self.advance(seconds);
                 }
             }
@@ -229,7 +229,7 @@ pub(super) enum Left {
 }
 
 impl Left {
-    fn words(self) -> String {
+    fn describe(self) -> String {
         match self {
             Left::About(seconds) => format!("about {}", human(seconds)),
             // Not in coarser units: a limit must not be rounded.
@@ -321,8 +321,8 @@ mod tests {
 
     #[test]
     fn a_limit_is_no_forecast() {
-        assert_eq!(Left::About(149.2).words(), "about 3 minutes");
-        assert_eq!(Left::AtMost(149.2).words(), "at most 150 s");
+        assert_eq!(Left::About(149.2).describe(), "about 3 minutes");
+        assert_eq!(Left::AtMost(149.2).describe(), "at most 150 s");
     }
 
     #[test]
@@ -331,7 +331,7 @@ mod tests {
         progress.cell(0, "a");
         progress.now = Instant::now().checked_sub(Duration::from_secs(16)).map(|since| (0, since));
         progress.finished(0, &[]);
-        assert!(progress.eta.left(1) >= 16.0, "{} s", progress.eta.left(1));
+        assert!(progress.eta.remaining(1) >= 16.0, "{} s", progress.eta.remaining(1));
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(super) fn first_line(here: Environment, settings: Settings, seed: u64, start
         ellwand: env!("CARGO_PKG_VERSION").to_string(),
         seed,
         revision: revision::here(),
-        certificate: certificate::kept(&here).ok().flatten(),
+        certificate: certificate::stored(&here).ok().flatten(),
         environment: here,
         settings,
         views: Vec::new(),
@@ -172,8 +172,8 @@ fn refuse_other(known: &Run, run: &Run) -> Result<(), InputError> {
     if !other.is_empty() {
         let each =
             |of: fn(&(&str, String, String)) -> String| other.iter().map(|p| of(p)).collect::<Vec<_>>().join(", ");
-        let there = each(|(flag, there, _)| given(flag, there));
-        let now = each(|(flag, _, now)| given(flag, now));
+        let there = each(|(flag, there, _)| format_flag(flag, there));
+        let now = each(|(flag, _, now)| format_flag(flag, now));
         let problem = format!("the record was made with {there}, this command has {now}");
         return Err(InputError::new("--resume", problem, format!("{there}, or a new directory")));
     }
@@ -181,7 +181,7 @@ fn refuse_other(known: &Run, run: &Run) -> Result<(), InputError> {
 }
 
 /// A flag and its value, as the user types them.
-fn given(flag: &str, value: &str) -> String {
+fn format_flag(flag: &str, value: &str) -> String {
     match value {
         "unset" => format!("no {flag}"),
         "set" => flag.to_string(),

@@ -120,21 +120,17 @@ fn sides(record: &Record) -> Vec<Side<'_>> {
     measured.chain(arms).collect()
 }
 
+/// A cell that only one record contains.
+fn alone(cell: &str, why_not: &'static str) -> Pair {
+    Pair { cell: cell.into(), ratio: None, seconds: None, basis: Basis::Wall, compared: None, why_not, common: false }
+}
+
 fn pairs(baseline: &Record, candidate: &Record) -> Vec<Pair> {
     let (before, after) = (sides(baseline), sides(candidate));
     let by_cell = |all: &[Side<'_>]| -> BTreeMap<String, usize> {
         all.iter().enumerate().map(|(at, side)| (side.cell.clone(), at)).collect()
     };
     let (known, measured) = (by_cell(&before), by_cell(&after));
-    let alone = |cell: &str, why_not| Pair {
-        cell: cell.into(),
-        ratio: None,
-        seconds: None,
-        basis: Basis::Wall,
-        compared: None,
-        why_not,
-        common: false,
-    };
     let mut pairs: Vec<Pair> = after
         .iter()
         .map(|side| match known.get(&side.cell) {
@@ -265,7 +261,7 @@ fn write_json(pairs: &[Pair], rope: f64, out: &mut dyn Write) -> io::Result<()> 
 
 #[cfg(test)]
 mod tests {
-    use super::{ONLY_BASELINE, ONLY_CANDIDATE, Pair, Side, pair, suggestion, write_lines};
+    use super::{ONLY_BASELINE, ONLY_CANDIDATE, Pair, Side, alone, pair, suggestion, write_lines};
     use ellwand_core::record::{Basis, Sample};
 
     #[test]
@@ -282,15 +278,6 @@ mod tests {
 
     #[test]
     fn rows_of_one_record_alone_are_counted() {
-        let alone = |cell: &str, why_not| Pair {
-            cell: cell.into(),
-            ratio: None,
-            seconds: None,
-            basis: Basis::Wall,
-            compared: None,
-            why_not,
-            common: false,
-        };
         let pairs = [
             alone("a simd cpu", ONLY_CANDIDATE),
             Pair { common: true, ..alone("b simd cpu", "a time is zero") },

@@ -9,12 +9,12 @@ use ellwand_report::{Format, Options, Report};
 use super::args::{ReportArgs, Reports};
 use super::exit::{Exit, Failure, Outcome};
 use super::stage::{Stage, UNFINISHED};
-use super::{output, records, standing};
+use super::{output, records, results_dir};
 
 pub(super) fn report(args: &ReportArgs) -> Outcome {
     let mut all = Vec::new();
     for file in &args.file {
-        let path = if file.is_dir() { file.join(standing::RECORD) } else { file.clone() };
+        let path = if file.is_dir() { file.join(results_dir::RECORD) } else { file.clone() };
         let unfinished = file.join(UNFINISHED);
         if file.is_dir() && Stage::waits(file) {
             output::note(&format!(
@@ -37,7 +37,7 @@ pub(super) fn report(args: &ReportArgs) -> Outcome {
         output::new_file(file, &[], args.overwrite)?;
     }
     if let Some(dir) = args.output.as_ref().filter(|_| file.is_none()) {
-        let old = standing::for_report(dir, &all, options.plots, args.overwrite)?;
+        let old = results_dir::for_report(dir, &all, options.plots, args.overwrite)?;
         output::directory("-o", dir)?;
         let stage = Stage::begin(dir)?;
         write_directory(&options, &all, stage.dir())?;
@@ -150,7 +150,7 @@ pub(super) fn write_directory(options: &Options, records: &[Record], dir: &Path)
         );
     }
     ellwand_report::write_all(&report, dir, &options).inspect_err(|_| {
-        let record = dir.join(standing::RECORD);
+        let record = dir.join(results_dir::RECORD);
         if record.exists() {
             let record = record.display();
             output::note(&format!(

@@ -15,11 +15,11 @@ use ellwand_core::{Caches, Environment, InputError, Registry};
 use super::args::{FailOn, Measuring, RunArgs, RunFormat};
 use super::budgets::{self, Budgets, Verdict};
 use super::eta::Terms;
-use super::exit::{Exit, Failure, Outcome, judged};
+use super::exit::{Exit, Failure, Outcome, allow_unread};
 use super::progress::Progress;
 use super::recording::{Recording, first_line};
+use super::results_dir::{self, RECORD, Results};
 use super::stage::Stage;
-use super::standing::{self, RECORD, Results};
 use super::{ceilings, check, ci, output, plan, report, signals, spans, time};
 
 /// The usual time limit of a case, in seconds.
@@ -160,7 +160,7 @@ fn make_room(dir: &Path, args: &RunArgs) -> Result<(), InputError> {
         return Ok(());
     }
     let plots = !args.reports.no_plot;
-    standing::claim(dir, args.session.overwrite, plots, "--resume continues it, --overwrite replaces it")?;
+    results_dir::claim(dir, args.session.overwrite, plots, "--resume continues it, --overwrite replaces it")?;
     if args.resume && !Stage::waits(dir) {
         output::note(&format!("note: {} holds no record to resume; this starts a new run", dir.display()));
     }
@@ -179,7 +179,7 @@ pub(super) fn with_ceilings(
         plan.cells.iter().map(|cell| if caches.is_warm() { cell.workload.footprint(&cell.case) } else { u64::MAX });
     here.ceilings = match data.max().filter(|_| measure) {
         Some(data) => ceilings::of_data(registry, &here, data)?,
-        None => ceilings::kept(&here).unwrap_or_default(),
+        None => ceilings::stored(&here).unwrap_or_default(),
     };
     Ok(here)
 }
@@ -289,7 +289,7 @@ fn finish(
     let cut = cut.map(|planned| [done(&record, planned), planned.len()]);
     if fates.is_empty() && interrupted && !matches!(args.format, RunFormat::Report(_)) {
         // A program that reads the verdicts must not take silence for success.
-        judged(print(args, &record, budgets, &verdicts, cut))?;
+        allow_unread(print(args, &record, budgets, &verdicts, cut))?;
     }
     if !fates.is_empty() {
         let printed = print(args, &record, budgets, &verdicts, cut);
@@ -299,7 +299,7 @@ fn finish(
             report::write_directory(&options, &[record], dir)?;
             results.place(path)?;
         }
-        judged(printed)?;
+        allow_unread(printed)?;
     }
     match (interrupted, keep_old) {
         (true, _) => {

@@ -10,7 +10,7 @@ use ellwand_core::record::Record;
 
 use super::exit::{Failure, in_use};
 use super::output;
-use super::standing::RECORD;
+use super::results_dir::RECORD;
 
 /// Name of the directory for incomplete results, inside the output directory.
 pub(super) const UNFINISHED: &str = "ellwand-unfinished";

@@ -16,10 +16,10 @@ use serde_json::Value;
 use super::args::ViewArgs;
 use super::exit::{Exit, Failure, Outcome};
 use super::profile::{findings, read};
-use super::{output, records, standing};
+use super::{output, records, results_dir};
 
 pub(super) fn view(args: &ViewArgs) -> Outcome {
-    let file = if args.file.is_dir() { args.file.join(standing::RECORD) } else { args.file.clone() };
+    let file = if args.file.is_dir() { args.file.join(results_dir::RECORD) } else { args.file.clone() };
     let page = page(&file, args.baseline.as_deref())?;
     let path = match &args.output {
         Some(path) => {

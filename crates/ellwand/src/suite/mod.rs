@@ -311,10 +311,9 @@ where
 
     /// The buffer that [`Suite::implementation_into`] writes into, for an input.
     ///
-    /// Before each judged run Ellwand overwrites a buffer of numbers, `bool` or `char` (a value, a pair, a vector, a boxed
-    /// slice, a pair of vectors, or a vector of vectors, of pairs, or of arrays of 2 to 4); a value that the run does not
-    /// write is then *wrong*. Make the contents of any other type differ from the answer everywhere: an unchanged buffer is
-    /// *wrong*, but one that is written in part may pass, and the results have a remark.
+    /// Before each judged run Ellwand overwrites a buffer of numbers (a value, a vector, a boxed slice, a vector or a pair of
+    /// vectors); a value that the run does not write is then *wrong*. Make the contents of any other type differ from the answer
+    /// everywhere: an unchanged buffer is *wrong*, but one that is written in part may pass, and the results have a remark.
     #[must_use]
     pub fn output(mut self, make: impl Fn(&I) -> O + Send + Sync + 'static) -> Self {
         self.output = Some(Arc::new(make));

@@ -23,7 +23,7 @@ pub(super) struct Whole<'a> {
 
 impl<'a> Whole<'a> {
     pub(super) fn of(report: &'a Report) -> Self {
-        Self { report, components: parts::components(report), targets: targets::judged(report) }
+        Self { report, components: parts::components(report), targets: targets::all(report) }
     }
 }
 

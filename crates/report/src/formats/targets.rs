@@ -63,7 +63,7 @@ fn measured(measure: &Measure, value: f64, bound: Option<Bound>, section: &Secti
 }
 
 /// All targets to which at least one row applies.
-pub(super) fn judged(report: &Report) -> Vec<Judged> {
+pub(super) fn all(report: &Report) -> Vec<Judged> {
     tables(report).into_iter().flat_map(|(_, targets)| targets).collect()
 }
 

@@ -13,9 +13,9 @@ pub(crate) struct ApplyArgs {
     /// Workload to apply to the arrays
     #[arg(value_name = "WORKLOAD")]
     pub(crate) workload: String,
-    /// Implementation [default: the last single-threaded one in `list WORKLOAD` that runs here]; the outputs of further
+    /// Implementation, or several as A,B [default: the last single-threaded one in `list WORKLOAD` that runs here]; the outputs of further
     /// ones are compared with those of the first
-    #[arg(short, long, value_name = "NAME,..", value_delimiter = ',')]
+    #[arg(short, long, value_name = "I", value_delimiter = ',')]
     implementation: Vec<String>,
     /// Arrays: NAME=FILE.npy, NAME=FILE.npz:ARRAY, or all arrays of FILE.npz or FILE.safetensors by name
     #[arg(long, value_name = "BINDING", required = true)]
@@ -37,6 +37,11 @@ pub(crate) struct ApplyArgs {
 }
 
 impl ApplyArgs {
+    /// Names of implementations and devices.
+    pub(crate) fn named(&self) -> Vec<&String> {
+        self.implementation.iter().chain(&self.device).collect()
+    }
+
     pub(crate) fn selection(&self) -> Selection {
         Selection {
             workloads: vec![self.workload.clone()],

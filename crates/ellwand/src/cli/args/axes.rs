@@ -69,7 +69,7 @@ struct Flag {
 
 /// Adds a flag for each axis of any workload. Help lists the axes of the workloads in `shown`.
 pub(super) fn add(registry: &Registry, shown: &[Arc<dyn Workload>], command: Command) -> Command {
-    let hint = "The axes of a workload are flags too. `--help` after the name of a workload lists them.";
+    let hint = "A workload's axes are flags: `--help` after the name of a workload lists them.";
     let command = if shown.is_empty() { command.after_help(hint) } else { command };
     let heading = match shown {
         [one] => format!("Axes of {}", one.name()),
@@ -142,7 +142,7 @@ fn flags(registry: &Registry, shown: &[Arc<dyn Workload>], command: &Command) ->
 }
 
 /// The axes that the user gave, by name, with their values as text.
-pub(super) fn given(matches: &ArgMatches) -> BTreeMap<String, String> {
+pub(super) fn values(matches: &ArgMatches) -> BTreeMap<String, String> {
     let values = |id: &str| matches.get_many::<String>(id).into_iter().flatten().cloned().collect::<Vec<_>>().join(",");
     let ids = matches.ids().map(clap::Id::as_str);
     ids.filter_map(|id| Some((id.strip_prefix(PREFIX)?.to_string(), values(id)))).collect()

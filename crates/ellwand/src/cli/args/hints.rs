@@ -47,8 +47,9 @@ fn needs(feature: &str) -> String {
 /// Replaces clap's suggestions by ones that help: its nearest name shares letters, not always a meaning. `known`: the flags
 /// of this command and these workloads.
 pub(super) fn suggest(mut error: clap::Error, line: &Command, args: &[OsString], known: &[String]) -> clap::Error {
-    if let Some(named) = as_given(&error, command_of(line, args), args) {
-        error.insert(ContextKind::InvalidArg, ContextValue::String(named));
+    let other_name = other_name(&error, command_of(line, args), args);
+    if let Some((alias, false)) = &other_name {
+        error.insert(ContextKind::InvalidArg, ContextValue::String(alias.clone()));
     }
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
@@ -80,7 +81,7 @@ pub(super) fn suggest(mut error: clap::Error, line: &Command, args: &[OsString],
             Some(near.unwrap_or_else(|| format!("one of {}", known.join(", "))))
         }
         ErrorKind::ArgumentConflict => {
-            if let Some(alias) = other_name(&error, command_of(line, args), args) {
+            if let Some((alias, true)) = other_name {
                 error.insert(ContextKind::PriorArg, ContextValue::String(alias));
                 error.insert(
                     ContextKind::Suggested,
@@ -115,28 +116,15 @@ fn sides(args: &[OsString]) -> &'static str {
      all without a verdict"
 }
 
-/// The second name of a flag that the user gave under both names.
-fn other_name(error: &clap::Error, command: &Command, args: &[OsString]) -> Option<String> {
-    let Some(ContextValue::String(named)) = error.get(ContextKind::InvalidArg) else { return None };
-    let (flag, value) = named.split_once(' ').unwrap_or((named, ""));
-    let long = flag.strip_prefix("--")?;
-    let aliases = command.get_arguments().find(|arg| arg.get_long() == Some(long))?.get_all_aliases()?;
-    let is_given = |flag: &str| args.iter().filter_map(|word| word.to_str()).any(|w| w.split('=').next() == Some(flag));
-    let mut aliases = aliases.into_iter().map(|alias| format!("--{alias}")).filter(|alias| is_given(alias));
-    aliases.next().filter(|_| is_given(flag)).map(|alias| format!("{alias} {value}"))
-}
-
-/// The flag of an error as the user typed it, if under another name.
-fn as_given(error: &clap::Error, command: &Command, args: &[OsString]) -> Option<String> {
+/// Another name of the flag that an error names, if the user typed it; and whether the user also typed the flag's own name.
+fn other_name(error: &clap::Error, command: &Command, args: &[OsString]) -> Option<(String, bool)> {
     let Some(ContextValue::String(named)) = error.get(ContextKind::InvalidArg) else { return None };
     let (flag, value) = named.split_once(' ').unwrap_or((named, ""));
     let arg =
         command.get_arguments().find(|arg| arg.get_long().is_some_and(|long| flag.strip_prefix("--") == Some(long)))?;
-    let words = || args.iter().filter_map(|word| word.to_str()).filter_map(|word| word.split('=').next());
-    let mut aliases = arg.get_all_aliases()?.into_iter().map(|alias| format!("--{alias}"));
-    let alias =
-        aliases.find(|alias| words().any(|word| word == alias)).filter(|_| !words().any(|word| word == flag))?;
-    Some(format!("{alias} {value}"))
+    let is_given = |flag: &str| args.iter().filter_map(|word| word.to_str()).any(|w| w.split('=').next() == Some(flag));
+    let alias = arg.get_all_aliases()?.into_iter().map(|alias| format!("--{alias}")).find(|alias| is_given(alias))?;
+    Some((format!("{alias} {value}"), is_given(flag)))
 }
 
 /// What to use instead of an unknown flag.

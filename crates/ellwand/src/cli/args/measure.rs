@@ -20,10 +20,10 @@ pub(crate) struct RunArgs {
     pub(crate) format: RunFormat,
     #[command(flatten)]
     pub(crate) reports: Reports,
-    /// budget: exit with code 3 if a budget of ellwand.toml is exceeded
+    /// budget: exit with code 3 if a budget is exceeded
     #[arg(long, value_name = "WHAT", value_parser = named(FailOn::OF_RUN), default_value = "budget")]
     pub(crate) fail_on: FailOn,
-    /// Continue the record in the output directory and skip its finished cells
+    /// Continue the record in DIR; skip its finished cells
     #[arg(long, conflicts_with = "overwrite")]
     pub(crate) resume: bool,
     /// Run each implementation once, untimed and unrecorded, for perf, nsys or ncu
@@ -48,6 +48,7 @@ const WARM_UP: u64 = 10;
 
 // What to measure and how: the same for `run` and for the shards of a sweep, whose plan contains it.
 #[derive(Args, Clone, Serialize, Deserialize)]
+#[command(next_help_heading = "Measurement")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Measuring {
     /// How long to measure each case
@@ -57,22 +58,22 @@ pub(crate) struct Measuring {
     /// [default: 1m, once ready]
     #[arg(long, value_name = "TIME", value_parser = seconds, conflicts_with = "in_process")]
     pub(crate) time: Option<f64>,
-    /// cold: flush the caches of the device before every slot of one iteration
+    /// cold: flush caches before each slot of one iteration
     #[arg(long, value_name = "STATE", value_parser = named(Caches::NAMES), default_value = "warm")]
     pub(crate) caches: Caches,
     /// Time exactly N iterations in each slot instead of as many as settle and fill it
     #[arg(long, value_name = "N", value_parser = integer(1..=1_u64 << 32))]
     iterations: Option<u64>,
-    /// Run exactly N untimed iterations before those of --iterations [default: 10]
+    /// With --iterations: N untimed ones first [default: 10]
     #[arg(long, value_name = "N", requires = "iterations", value_parser = integer(0..=1_u64 << 32))]
     warm_up: Option<u64>,
     /// Fresh processes for each implementation [default: 3 quick, 4 normal, 8 thorough]
     #[arg(long, value_name = "N", value_parser = integer(1..=1000_u32))]
     blocks: Option<u32>,
-    /// Measure in this process, for debuggers: one block, so no spread between processes
+    /// Measure in one block in this process, for debuggers
     #[arg(long, conflicts_with_all = ["blocks", "time_limit"])]
     in_process: bool,
-    /// Do not measure the ceilings of this machine if none are cached
+    /// Do not measure this machine's ceilings if not cached
     #[arg(long)]
     pub(crate) no_ceilings: bool,
     /// Arrays instead of generated inputs: NAME=FILE.npy, FILE.npz, NAME=FILE.safetensors:ARRAY

@@ -3,6 +3,7 @@
 #[cfg(feature = "arrays")]
 mod apply;
 mod axes;
+mod bench;
 mod hints;
 #[cfg(feature = "history")]
 mod history;
@@ -29,6 +30,7 @@ use ellwand_report::{FORMATS, Format};
 #[cfg(feature = "arrays")]
 pub(super) use apply::ApplyArgs;
 pub(super) use axes::{defaults, range};
+pub(super) use bench::BenchArgs;
 #[cfg(feature = "history")]
 pub(super) use history::{HistoryArgs, HistoryCommand, StoreArgs, TrendArgs};
 pub(super) use measure::{CheckArgs, Measuring, RunArgs};
@@ -62,7 +64,7 @@ struct Line {
 pub(super) enum Command {
     /// List workloads and devices; with a name, its axes, sizes, implementations and arrays
     List(ListArgs),
-    /// Measure implementations over a sweep and write a record, tables, plots and a report
+    /// Measure implementations over a sweep; write record, tables, plots and report
     Run(RunArgs),
     /// Run one implementation on your own arrays and write its outputs as .npy files
     #[cfg(feature = "arrays")]
@@ -145,6 +147,20 @@ impl Command {
         }
     }
 
+    /// The names of workloads, implementations and devices to compute with.
+    pub(super) fn named(&self) -> Vec<&String> {
+        match self {
+            Command::Run(args) => args.how.chosen.named(),
+            Command::Check(args) => args.chosen.named(),
+            Command::Compare(args) => args.named(),
+            #[cfg(feature = "arrays")]
+            Command::Apply(args) => args.named(),
+            #[cfg(feature = "sweep")]
+            Command::Sweep(SweepArgs { command: SweepCommand::Plan(args) }) => args.how.chosen.named(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The axes of a command that takes some.
     fn axes(&mut self) -> Option<&mut BTreeMap<String, String>> {
         match self {
@@ -171,7 +187,7 @@ pub(super) fn parse(registry: &Registry, args: &[OsString]) -> Result<Command, c
     })?;
     let mut command = Line::from_arg_matches(&matches)?.command;
     if let Some(axes) = command.axes() {
-        *axes = axes::given(innermost(&matches));
+        *axes = axes::values(innermost(&matches));
     }
     if let ([only], Some(chosen)) = (registry.workloads(), command.chosen()) {
         let of_only = |name: &String| registry.implementations(only.name()).iter().any(|one| one.name == *name);
@@ -197,7 +213,7 @@ const OF_AXES: &[&str] = &[
 ];
 
 /// The error about a name in the registry that cannot be given on the command line.
-pub(super) fn slip(registry: &Registry) -> Option<InputError> {
+pub(super) fn unusable_name(registry: &Registry) -> Option<InputError> {
     let line = Line::command();
     let commands: Vec<_> = OF_AXES.iter().filter_map(|name| line.find_subcommand(name)).collect();
     registry.slip().or_else(|| axes::clash(registry, &commands))
@@ -450,15 +466,30 @@ mod tests {
         assert_eq!(parsed.is_ok(), cfg!(feature = "arrays"));
     }
 
+    /// 60 lines of 80 columns: the smallest of the usual windows.
     #[test]
     fn help_fits_one_screen() {
-        let of_sweep: &[&str] =
-            if cfg!(feature = "sweep") { &["sweep plan", "sweep submit", "sweep run", "sweep merge"] } else { &[] };
-        let of_arrays: &[&str] = if cfg!(feature = "arrays") { &["apply"] } else { &[] };
-        let all = ["list", "run", "check", "report", "compare", "machine", "selfcheck"];
-        for command in all.iter().chain(of_arrays).chain(of_sweep) {
-            let text = help(&format!("{command} --help"));
-            assert!(text.lines().count() <= 60, "{command}: {} lines\n{text}", text.lines().count());
+        let line = command(&registry(), &[]).term_width(80);
+        let nested = |command: &clap::Command| {
+            let inner = command.get_subcommands().map(|inner| format!("{} {}", command.get_name(), inner.get_name()));
+            std::iter::once(command.get_name().to_owned()).chain(inner).collect::<Vec<_>>()
+        };
+        for command in line.get_subcommands().flat_map(nested) {
+            let args = ["ellwand"].into_iter().chain(command.split(' ')).chain(["--help"]);
+            let text = line.clone().try_get_matches_from(args).unwrap_err().to_string();
+            let lines = text.lines().count();
+            assert!(text.contains("Usage: ") && lines <= 60, "{command}: {lines} lines\n{text}");
         }
+    }
+
+    #[test]
+    fn every_flag_has_a_meaning() {
+        fn check(command: &clap::Command) {
+            let lacks = |arg: &&clap::Arg| !arg.is_hide_set() && arg.get_help().is_none();
+            let lacking: Vec<_> = command.get_arguments().filter(lacks).map(ToString::to_string).collect();
+            assert!(lacking.is_empty(), "{}: {lacking:?}", command.get_name());
+            command.get_subcommands().for_each(check);
+        }
+        check(&command(&registry(), &[]));
     }
 }

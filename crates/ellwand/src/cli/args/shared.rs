@@ -12,21 +12,31 @@ use serde::{Deserialize, Serialize};
 
 use super::values::{directory, integer, tolerance};
 
+/// The heading of the flags that choose what to measure. A heading's flags have their own column, and help has one line
+/// for a flag while the longest one, with its value, leaves 60 of 80 columns to the meanings.
+pub(super) const CASES: &str = "Cases";
+
 // The selection of `run` and `check`.
 #[derive(Args, Clone, Serialize, Deserialize)]
+#[command(next_help_heading = CASES)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Chosen {
-    /// Workloads, groups or patterns with '*'; WORKLOAD:IMPLEMENTATION for one of them
-    #[arg(value_name = "WORKLOAD", required = true, num_args = 1..)]
+    /// Workloads, groups, patterns (*) or WORKLOAD:IMPLEMENTATION
+    #[arg(help_heading = None, value_name = "WORKLOAD", required = true, num_args = 1..)]
     pub(crate) workload: Vec<String>,
-    /// Implementations or patterns [default: all]
-    #[arg(short, long, value_name = "NAME,..", value_delimiter = ',')]
+    /// Implementations, such as A,B* [default: all]
+    #[arg(short, long, value_name = "I", value_delimiter = ',')]
     implementation: Vec<String>,
     #[command(flatten)]
     pub(crate) cases: Cases,
 }
 
 impl Chosen {
+    /// Names of workloads, implementations and devices.
+    pub(crate) fn named(&self) -> Vec<&String> {
+        [&self.workload, &self.implementation, &self.cases.device].into_iter().flatten().collect()
+    }
+
     pub(crate) fn selection(&self) -> Selection {
         self.cases.selection(&self.workload, &self.implementation)
     }
@@ -34,18 +44,19 @@ impl Chosen {
 
 // The cases and the devices.
 #[derive(Args, Clone, Serialize, Deserialize)]
+#[command(next_help_heading = CASES)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Cases {
-    /// Named sizes of the workload; `list WORKLOAD` shows what they mean
+    /// Named sizes, which `list WORKLOAD` shows
     #[arg(long, value_name = "SIZE,..")]
     pub(crate) size: Option<String>,
-    /// Devices: cpu, cuda, wgpu, or one by its index such as cuda:1
+    /// cpu, cuda, wgpu, or one by its index, as in cuda:1
     #[arg(long, value_name = "DEVICE,..", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
-    /// Seed of the inputs and of the order of rounds [default: 42]
+    /// Seed of inputs and order of rounds [default: 42]
     #[arg(long, value_name = "N", value_parser = seed)]
     pub(crate) seed: Option<u64>,
-    /// Accept |got - reference| <= ATOL + RTOL |reference| instead of what the workload accepts [default: 0 with --atol]
+    /// Accept |got - reference| <= ATOL + RTOL |reference|, not the workload's limit [default: 0 with --atol]
     #[arg(long, value_name = "RTOL", value_parser = tolerance)]
     pub(crate) rtol: Option<f64>,
     /// Absolute part of the tolerance, in the unit of the output [default: 0 with --rtol]
@@ -56,8 +67,8 @@ pub(crate) struct Cases {
 }
 
 /// Parses a seed; the standard library's error does not say what is expected.
-fn seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| "expected an integer from 0 to 2^64 - 1".into())
+fn seed(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "expected an integer from 0 to 2^64 - 1")
 }
 
 impl Cases {
@@ -86,14 +97,14 @@ impl Cases {
 // How `run` and `compare` measure, and what they store.
 #[derive(Args)]
 pub(crate) struct Session {
-    /// Directory for record, tables, plots and report [default: ellwand-out/WORKLOAD-DATE-TIME; none for compare]. `run` also
-    /// takes a file with the --format's extension (r.json) and writes that format there
+    /// Directory for all results, or (`run`) a file for the --format, such as r.json [default: none; `run`:
+    /// ellwand-out/WORKLOAD-DATE-TIME]
     #[arg(short, long, visible_alias = "output-dir", value_name = "DIR", value_parser = directory())]
     pub(crate) output: Option<PathBuf>,
-    /// Replace the record in the output directory and its reports
+    /// Replace the record and the reports in the directory
     #[arg(long)]
     pub(crate) overwrite: bool,
-    /// Budgets [default: the nearest ellwand.toml, in this directory or above]
+    /// Budgets [default: ellwand.toml here or above]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -102,8 +113,8 @@ pub(crate) struct Session {
 #[derive(Args, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TimeLimit {
-    /// Kill a worker that needs longer to prepare and check an implementation [default: 600]
-    #[arg(long, value_name = "SECONDS", value_parser = integer(1..=86_400_u64))]
+    /// Kill a worker that needs more than N seconds to prepare and check an implementation [default: 600]
+    #[arg(long, value_name = "N", value_parser = integer(1..=86_400_u64))]
     pub(crate) time_limit: Option<u64>,
 }
 
@@ -123,7 +134,7 @@ pub(crate) struct Reports {
     /// Draw no plots
     #[arg(long)]
     pub(crate) no_plot: bool,
-    /// Show every column, case, reading and finding in the table
+    /// Show every column, case, reading and finding
     #[arg(long)]
     pub(crate) full: bool,
 }

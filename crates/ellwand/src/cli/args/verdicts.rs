@@ -7,57 +7,59 @@ use ellwand_core::{Caches, InputError};
 use super::shared::{Cases, Session, TimeLimit};
 use super::values::{FailOn, Form, age, integer, named, seconds, share};
 
+/// The heading of the flags that say what the sides are.
+const SIDES: &str = "Sides";
+
 // No doc comment: clap would print it as the description of the command.
 #[derive(Args)]
 pub(crate) struct CompareArgs {
-    /// WORKLOAD:IMPLEMENTATION twice (the workload once, if it is the same), or two records, which only suggest; one
-    /// with --baseline; two programs built on Ellwand with --workload; two shell commands with --command
+    /// WORKLOAD:IMPLEMENTATION (the same WORKLOAD once) or a record, which only suggests; alone with --baseline; a program
+    /// built on Ellwand with --workload; a shell command with --command
     #[arg(required_unless_present = "baseline")]
     base: Option<String>,
     /// The other side
     candidate: Option<String>,
     /// Compare two programs at this workload
-    #[arg(long, value_name = "WORKLOAD", conflicts_with = "command")]
+    #[arg(long, help_heading = SIDES, value_name = "NAME", conflicts_with = "command")]
     pub(crate) workload: Option<String>,
-    /// With --workload or --baseline: implementations or patterns [default: all]
-    #[arg(short, long, value_name = "NAME,..", value_delimiter = ',')]
+    /// With --workload or --baseline: implementations or patterns, such as A,B* [default: all]
+    #[arg(short, long, help_heading = SIDES, value_name = "I", value_delimiter = ',')]
     pub(crate) implementation: Vec<String>,
-    /// Time two shell commands, whole processes; each must exit with 0
-    #[arg(long)]
+    /// Time whole shell commands; each must exit with 0
+    #[arg(long, help_heading = SIDES)]
     pub(crate) command: bool,
-    /// With --command: both must print the same to stdout, before and after the timed runs
-    #[arg(long, requires = "command")]
+    /// With --command: equal stdout before and after timing
+    #[arg(long, help_heading = SIDES, requires = "command")]
     pub(crate) same_output: bool,
     /// With --command: run this before each run, untimed; given twice, one for each command
-    #[arg(long, value_name = "COMMAND", requires = "command")]
+    #[arg(long, help_heading = SIDES, value_name = "COMMAND", requires = "command")]
     pub(crate) prepare: Vec<String>,
     /// Compare this program with itself at a git revision, built and cached in target/ellwand-baseline
-    #[arg(long, value_name = "REV", conflicts_with = "command")]
+    #[arg(long, help_heading = SIDES, value_name = "REV", conflicts_with = "command")]
     pub(crate) baseline: Option<String>,
-    /// For its `cargo build` [default: profile and features of this program]
-    #[arg(long, value_name = "ARGS", requires = "baseline", allow_hyphen_values = true)]
+    /// Arguments for its `cargo build` [default: profile and features of this program]
+    #[arg(long, help_heading = SIDES, value_name = "A", requires = "baseline", allow_hyphen_values = true)]
     pub(crate) baseline_args: Option<String>,
     /// Verdicts are for warm caches; `run --caches cold` measures cold ones
     #[arg(long, hide = true, value_name = "STATE", value_parser = named(Caches::NAMES), default_value = "warm")]
     pub(crate) caches: Caches,
     /// Compare records of different machines
-    #[arg(long)]
+    #[arg(long, help_heading = SIDES)]
     pub(crate) across_machines: bool,
     /// Region of practical equivalence: smaller differences count as the same; a larger region decides sooner
     #[arg(long, visible_alias = "at-least", value_name = "PERCENT", value_parser = share, default_value = "1")]
     pub(crate) rope: f64,
-    /// Time limit of a case; it ends sooner if it is decided, or if the forecast says that the rest cannot decide it
-    /// [default: 20s]
+    /// Time limit of a case, which ends sooner if decided or if the forecast says that it cannot be [default: 20s]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) time: Option<f64>,
-    /// Time limit of all cases together [default: 5m, or --time if that is more]
+    /// Limit for all cases [default: 5m, at least --time]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) total_time: Option<f64>,
-    /// Total time that processes run between their slots, to detect a side that slows down with age; at
-    /// most a tenth of --time; 0s turns it off [default: 1s]
+    /// Total time that processes run between slots, to find a side that slows down with age; at most a tenth of --time;
+    /// 0s: off [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = age, conflicts_with = "command")]
     pub(crate) age: Option<f64>,
-    /// Largest number of blocks; each runs both sides in fresh processes [default: 512]
+    /// Most blocks, each in fresh processes [default: 512]
     #[arg(long, value_name = "N", value_parser = integer(1..=1000_u32))]
     pub(crate) blocks: Option<u32>,
     /// slower: exit with code 3 if the candidate is slower or exceeds a budget; undecided: also with 4 if a case or a budget is undecided
@@ -78,6 +80,11 @@ impl CompareArgs {
     /// The sides that are named: up to two.
     pub(crate) fn sides(&self) -> Vec<&String> {
         self.base.iter().chain(&self.candidate).collect()
+    }
+
+    /// Names of sides, implementations and devices.
+    pub(crate) fn named(&self) -> Vec<&String> {
+        self.sides().into_iter().chain(&self.implementation).chain(&self.cases.device).collect()
     }
 
     /// The requested cases of a workload that the sides or --workload name.

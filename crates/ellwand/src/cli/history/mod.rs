@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::args::{Form, HistoryCommand, StoreArgs};
 use super::exit::{Exit, Failure, Outcome};
-use super::{output, records, standing};
+use super::{output, records, results_dir};
 use table::Table;
 
 pub(super) fn history(command: &HistoryCommand) -> Outcome {
@@ -85,7 +85,7 @@ fn connect(_: &str) -> Result<Store, Failure> {
 fn read(paths: &[PathBuf]) -> Result<Vec<(Record, PathBuf)>, Failure> {
     let mut read = Vec::new();
     for path in paths {
-        let path = if path.is_dir() { path.join(standing::RECORD) } else { path.clone() };
+        let path = if path.is_dir() { path.join(results_dir::RECORD) } else { path.clone() };
         let record = records::read("RECORD", &path)?;
         if record.measurements.is_empty() {
             let problem = format!("{} has no measurements", path.display());

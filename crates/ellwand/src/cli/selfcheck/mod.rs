@@ -126,7 +126,7 @@ fn keep(args: &SelfcheckArgs, here: &Environment, certificate: &SelfCheck, inter
         output::note(&format!("interrupted: {decisions} decisions were made; this certificate is not saved"));
         return;
     }
-    let before = certificate::kept(here).ok().flatten().filter(|before| certificate::stays(before, certificate));
+    let before = certificate::stored(here).ok().flatten().filter(|before| certificate::stays(before, certificate));
     let kept = match &before {
         _ if chosen => "not saved: only some trials were selected".into(),
         _ if decisions == 0 => "not saved: it has no decisions".into(),

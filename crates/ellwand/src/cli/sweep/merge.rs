@@ -17,7 +17,7 @@ use super::plan::{Planned, read};
 use super::{ranges, remedy, results};
 use crate::cli::args::{FailOn, MergeArgs};
 use crate::cli::exit::{Failure, Outcome};
-use crate::cli::standing::{self, RECORD, Results};
+use crate::cli::results_dir::{self, RECORD, Results};
 use crate::cli::{output, report, run as measure};
 
 /// Records of shards by machine: within one class, hosts with the same processor, system and devices.
@@ -92,7 +92,7 @@ fn remove(dir: &Path) -> Result<(), Failure> {
     let path = dir.join(RECORD);
     writer::refuse_in_use(&path)?;
     // The record last, so that a second attempt finds it.
-    for file in standing::made_from(dir).into_iter().chain([path]) {
+    for file in results_dir::made_from(dir).into_iter().chain([path]) {
         fs::remove_file(&file).with_context(|| format!("{} cannot be removed", file.display()))?;
     }
     let _ = fs::remove_dir(dir.join("plots"));
@@ -169,7 +169,7 @@ fn warn_of_several(class: &str, machines: &Machines) {
 /// Writes the record of a machine and its report.
 fn write(args: &MergeArgs, planned: &Planned, dir: &Path, machine: &str, records: &[Record]) -> Result<(), Failure> {
     let Some(first) = records.first() else { return Ok(()) };
-    standing::claim(dir, args.overwrite, !args.reports.no_plot, "--overwrite replaces it")?;
+    results_dir::claim(dir, args.overwrite, !args.reports.no_plot, "--overwrite replaces it")?;
     output::directory("-o", dir)?;
     let results = Results::open(dir, args.overwrite, false)?;
     let path = results.dir().join(RECORD);

@@ -14,7 +14,7 @@ use ellwand_core::{InputError, Registry, Run};
 use super::plan::{Planned, read};
 use super::results;
 use crate::cli::args::{FailOn, ShardArgs};
-use crate::cli::devices::with_devices_asked_for;
+use crate::cli::devices::with_devices;
 use crate::cli::exit::{Exit, Outcome};
 use crate::cli::recording::Recording;
 use crate::cli::{ceilings, output, plan, run as measure, signals};
@@ -209,10 +209,8 @@ fn name_failures(rows: &[Measurement], number: u32, unsupported: bool) {
 
 /// The registry with the devices that the plan requests.
 fn registry_for(registry: &Registry, planned: &Planned) -> Registry {
-    let selection = planned.plan.measure.chosen.selection();
-    let words = selection.workloads.into_iter().chain(selection.implementations).chain(selection.devices.clone());
-    let line: Vec<String> = std::iter::once(String::new()).chain(words).collect();
-    plan::preferring(&with_devices_asked_for(registry, &line, false), &selection.devices)
+    let chosen = &planned.plan.measure.chosen;
+    plan::preferring(&with_devices(registry, chosen.named()), &chosen.cases.device)
 }
 
 /// Name of this host, as part of a file name.

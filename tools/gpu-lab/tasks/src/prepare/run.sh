@@ -89,7 +89,7 @@ for group in "${groups[@]}"; do
     asked=$((asked + $(share "$group")))
 done
 
-told() { # PART OUTCOME SECONDS REASON
+record() { # PART OUTCOME SECONDS REASON
     outcome=$2
     printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" >> "$parts"
     printf '%-24s %-12s %4s s  %s\n' "$1" "$2" "$3" "$4"
@@ -223,16 +223,16 @@ part() {
         return
     fi
     if [ -n "$absent" ]; then
-        told "$name" unsupported 0 "$absent"
+        record "$name" unsupported 0 "$absent"
         return
     fi
     if ! command -v "$1" > /dev/null; then
-        told "$name" unsupported 0 "$1 is not installed"
+        record "$name" unsupported 0 "$1 is not installed"
         return
     fi
     left=$((deadline - stopping - SECONDS))
     if [ "$left" -lt 5 ]; then
-        told "$name" timeout 0 "no time was left; run its group alone for more: run.sh FOLDER $group"
+        record "$name" timeout 0 "no time was left; run its group alone for more: run.sh FOLDER $group"
         return
     fi
     [ "$seconds" -lt "$left" ] || seconds=$left
@@ -242,12 +242,12 @@ part() {
     # Killed, but not by this script.
     [ "$code" -ne 137 ] || [ "$took" -ge "$seconds" ] || code=killed
     case $code in
-        0) told "$name" ok "$took" "" ;;
-        99) told "$name" timeout "$took" "could not be stopped and may still run during later parts; see $name.txt" ;;
-        124 | 137) told "$name" timeout "$took" "stopped after $seconds s; see $name.txt" ;;
-        6) told "$name" unsupported "$took" "nothing was measured, see $name.txt: $(why "$name")" ;;
-        killed) told "$name" failed "$took" "killed from outside, for example for lack of memory; see $name.txt" ;;
-        *) told "$name" failed "$took" "exit code $code, see $name.txt: $(why "$name")" ;;
+        0) record "$name" ok "$took" "" ;;
+        99) record "$name" timeout "$took" "could not be stopped and may still run during later parts; see $name.txt" ;;
+        124 | 137) record "$name" timeout "$took" "stopped after $seconds s; see $name.txt" ;;
+        6) record "$name" unsupported "$took" "nothing was measured, see $name.txt: $(why "$name")" ;;
+        killed) record "$name" failed "$took" "killed from outside, for example for lack of memory; see $name.txt" ;;
+        *) record "$name" failed "$took" "exit code $code, see $name.txt: $(why "$name")" ;;
     esac
     lighten "$name"
     # A part that hangs may have lost the device: check now, so that later parts need not find out.

@@ -51,7 +51,7 @@ impl Results {
             let what = "which replace those in the directory above when they are complete";
             output::note(&format!("note: continuing the results in {}, {what}", stage.dir().display()));
             Some(stage)
-        } else if overwrite && (there() || !ellwand_report::standing(home).is_empty()) {
+        } else if overwrite && (there() || !ellwand_report::existing_files(home).is_empty()) {
             writer::refuse_in_use(&home.join(RECORD))?;
             let stage = Stage::begin(home)?;
             // From now on `--resume` refers to these results, although their record has no line yet.
@@ -115,7 +115,7 @@ fn read(path: &Path) -> Option<Record> {
 /// it contains pictures where this program would write plots.
 pub(super) fn only_ours(dir: &Path, plots: bool) -> Result<(), InputError> {
     let pictures = ellwand_report::pictures(dir).filter(|_| plots);
-    let Some(path) = ellwand_report::standing(dir).into_iter().chain(pictures).next() else { return Ok(()) };
+    let Some(path) = ellwand_report::existing_files(dir).into_iter().chain(pictures).next() else { return Ok(()) };
     if dir.join(RECORD).exists() {
         return Ok(());
     }
@@ -125,7 +125,7 @@ pub(super) fn only_ours(dir: &Path, plots: bool) -> Result<(), InputError> {
 
 /// The files made from the record in a directory: reports, plots and traces.
 pub(super) fn made_from(dir: &Path) -> Vec<PathBuf> {
-    let mut files = ellwand_report::standing(dir);
+    let mut files = ellwand_report::existing_files(dir);
     let inside = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     files.extend(inside.filter(|path| spans::is_trace(path)));
     files
@@ -152,7 +152,7 @@ pub(super) fn for_report(
             return Err(error.help("--overwrite replaces the report and leaves the record"));
         }
         output::note(&format!("note: {} is from another run than the report that is now next to it", path.display()));
-        return Ok(ellwand_report::standing(dir));
+        return Ok(ellwand_report::existing_files(dir));
     }
     // The report of an earlier call was made from a record that is elsewhere.
     let path = dir.join("run.json");
@@ -168,7 +168,7 @@ pub(super) fn for_report(
             let error = InputError::new("-o", problem, "a new directory, or that of one of the records");
             return Err(error.help("--overwrite replaces the report"));
         }
-        return Ok(ellwand_report::standing(dir));
+        return Ok(ellwand_report::existing_files(dir));
     }
     if !overwrite {
         only_ours(dir, plots)?;
