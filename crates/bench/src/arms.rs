@@ -286,9 +286,7 @@ impl Arms<'_> {
         let gained_s = |slot: &Slot| 1e-9 * (slot.cost_ns as f64 - 1.2 * slot.untimed_ns()) - SWITCH_S;
         let round_s = slots.iter().map(gained_s).sum::<f64>();
         let half_timed = if round_s > 0.0 { (1.2 * self.start_s / round_s).ceil() as u64 } else { fewest };
-        // A slow block ends early, and the pace must not count on rounds that it will not get.
-        let before_slow = LONG_BLOCK.div_duration_f64(self.round.max(Duration::from_nanos(1))).ceil() as u64;
-        let usual = half_timed.clamp(fewest, ROUNDS.1).min(before_slow.max(ENOUGH_ROUNDS));
+        let usual = half_timed.clamp(fewest, ROUNDS.1).min(before_slow(self.round));
         let many = (MANY * usual).min(LONGER * ROUNDS.1);
         let (rounds, enough, longest) = match wanted {
             Rounds::Usual => (usual, ENOUGH_ROUNDS, LONG_BLOCK),
@@ -348,6 +346,12 @@ impl Arms<'_> {
     }
 }
 
+/// Most rounds of a usual block if each takes this long: a slow block ends early, and the pace must not count on rounds that
+/// the block will not have.
+fn before_slow(round: Duration) -> u64 {
+    (LONG_BLOCK.div_duration_f64(round.max(Duration::from_nanos(1))).ceil() as u64).max(ENOUGH_ROUNDS)
+}
+
 /// What the first block showed about an arm.
 fn seen(opened: &Opened, slot: Slot, iteration_ns: f64) -> Seen {
     Seen { slot, iteration_ns, most: opened.most(), finest_part_ns: opened.finest_part_ns }
@@ -368,5 +372,18 @@ pub(crate) fn now_ended(block: &Block, arm: usize, name: &'static str) -> NoDeci
     match block.state(arm) {
         Err(outcome) => ended(name, outcome),
         Ok(_) => ended(name, &Outcome::Failed { error: "it did not answer".into() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pace_counts_on_the_rounds_that_a_slow_block_has() {
+        assert!(before_slow(Duration::ZERO) > ROUNDS.1, "nothing is known before the first block");
+        assert_eq!(before_slow(Duration::from_millis(2)), 30);
+        assert_eq!(before_slow(Duration::from_millis(7)), 9);
+        assert_eq!(before_slow(Duration::from_millis(100)), ENOUGH_ROUNDS);
     }
 }

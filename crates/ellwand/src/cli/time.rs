@@ -132,6 +132,12 @@ pub(super) fn ended(end: End) -> &'static str {
     }
 }
 
+/// How much of the time was spent on slots, if that was less than half of it.
+pub(super) fn in_slots(decision: &Decision) -> String {
+    let share = decision.slot_share().filter(|share| *share < 0.5);
+    share.map_or_else(String::new, |share| format!(", {:.0} % of the time inside slots", 100.0 * share))
+}
+
 /// If the user interrupted before this many blocks, they do not show how many more are needed.
 const SOON: usize = 6;
 
@@ -265,7 +271,10 @@ pub(super) fn human(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ellwand_core::record::Sample;
+
     use super::*;
+    use crate::cli::rows::Row;
     use crate::cli::rows::samples::row;
     use crate::cli::verdict::sentence;
 
@@ -311,6 +320,18 @@ mod tests {
     fn open(end: End, needed_s: f64) -> Decision {
         let row = row(Call::As(Difference::Undecided { blocks_needed: None }), 0.0);
         Decision { end, needed_s: Some(needed_s), elapsed_s: 1.0, ..row.result.unwrap() }
+    }
+
+    #[test]
+    fn an_undecided_comparison_states_a_small_share_of_its_time_inside_slots() {
+        let slots = |wall_ns| {
+            let slot = Sample { wall_ns, ..Sample::default() };
+            let call = Call::As(Difference::Undecided { blocks_needed: None });
+            let decision = Decision { samples: [vec![slot], vec![slot], vec![slot]], ..row(call, 0.0).result.unwrap() };
+            sentence(&Row { result: Ok(decision), ..row(call, 0.0) }, 0.01)
+        };
+        assert!(slots(150_000_000).contains("1.5 s, elapsed time judged, 30 % of the time inside slots; "));
+        assert!(!slots(300_000_000).contains("inside slots"));
     }
 
     #[test]

@@ -151,15 +151,9 @@ fn called(difference: Difference, row: &Row, decision: &Decision, rope: f64, [ta
         Difference::Same => format!("same within {}: {takes}, {cost}", units::share(rope)),
         Difference::Undecided { .. } => {
             let (excluded, needed) = (time::excluded(&decision.change), time::needed(decision, rope, row.given));
-            format!("undecided: {excluded}: {takes}, {cost}{}; {needed}", in_slots(decision))
+            format!("undecided: {excluded}: {takes}, {cost}{}; {needed}", time::in_slots(decision))
         }
     }
-}
-
-/// How much of the time was spent on slots, if that was less than half of it.
-fn in_slots(decision: &Decision) -> String {
-    let share = decision.slot_share().filter(|share| *share < 0.5);
-    share.map_or_else(String::new, |share| format!(", {:.0} % of the time inside slots", 100.0 * share))
 }
 
 /// The names of both sides; if an implementation is compared with itself, the copy gets another name.
