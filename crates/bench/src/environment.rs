@@ -34,7 +34,7 @@ pub fn facts() -> Environment {
         caches: caches(),
         load: load(),
         governor: text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        huge_pages: text("/sys/kernel/mm/transparent_hugepage/enabled").and_then(|text| bracketed(&text)),
+        huge_pages: huge_pages(),
         virtualised: cpuinfo("flags").map(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor")),
         clock_cost_ns: None,
         clock_step_ns: None,
@@ -118,6 +118,11 @@ pub(crate) fn caches() -> Vec<Cache> {
         .collect();
     caches.sort_by_key(|cache| cache.bytes);
     caches
+}
+
+/// The setting of transparent huge pages, such as `madvise`.
+pub fn huge_pages() -> Option<String> {
+    text("/sys/kernel/mm/transparent_hugepage/enabled").and_then(|text| bracketed(&text))
 }
 
 /// Size of the second-level cache of a core in bytes; 512 KiB if unknown.

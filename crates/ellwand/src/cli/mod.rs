@@ -27,6 +27,7 @@ mod lines;
 mod list;
 mod machine;
 mod output;
+mod pages;
 mod plan;
 #[cfg(feature = "page")]
 mod profile;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::budgets::Verdict;
 use super::rows::{Row, Said};
-use super::time;
+use super::{pages, time};
 
 /// Writes one line per case, with its notes below. Cases are `named` if there are several.
 pub(super) fn write_rows(rows: &[Row], named: bool, rope: f64, out: &mut dyn Write) -> io::Result<()> {
@@ -206,6 +206,7 @@ pub(super) fn notes(row: &Row, decision: &Decision) -> Vec<String> {
     let all: Vec<_> = decision.samples.iter().flatten().copied().collect();
     notes.extend(ellwand_bench::sample::slowed_down(&all));
     notes.extend(mixed(&sides, decision));
+    notes.extend(pages::advice(row, decision));
     if !decision.basis.is_cpu() && decision.disturbed > 0.5 {
         notes.push(format!(
             "contended: a context switch hit {:.0} % of the slots, and elapsed time is judged",
