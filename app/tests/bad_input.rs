@@ -50,7 +50,7 @@ fn axes_out_of_range() {
     here.write("empty.jsonl", b"");
     here.refused(
         &["report", "empty.jsonl"],
-        &["empty.jsonl: the record is empty; expected a record as `run` writes it"],
+        &["empty.jsonl: the record is empty; expected a record as written by `run`"],
     );
     here.refused(&["run", "triad", "--device", "wgpu"], &["--device", "no selected implementation runs on wgpu"]);
     here.refused(&["check", "gelu", "--batch", "1,,2"], &["--batch", "a value is missing in '1,,2'"]);
@@ -184,7 +184,7 @@ fn a_full_disk_ends_the_run_with_its_name() {
     std::fs::create_dir_all(here.path("half/run.json/in the way")).unwrap();
     let ran = here.sweep(&["-o", "half", "--resume"]);
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
-    assert!(ran.stderr.contains("record.jsonl holds what was measured"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("record.jsonl holds the measurements"), "{}", ran.stderr);
     // Room for a part of the first line only: what nobody could read is not kept.
     let ellwand = env!("CARGO_BIN_EXE_ellwand");
     let script = format!("ulimit -f 1; exec {ellwand} {} -o small", QUICK.join(" "));

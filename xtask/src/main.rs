@@ -47,7 +47,7 @@ cargo xtask TASK
   readme         runs every command of README.md
   inlined        builds for release and fails if a vector instruction of a kernel is a call
   picture        draws README's picture of a terminal from a committed record
-  attack [AREA]  some 760 hostile tries on the program: files in the way, limits, full disks, signals, kills, misbehaving
+  attack [AREA]  some 760 hostile cases for the program: files in the way, limits, full disks, signals, kills, misbehaving
                  implementations; prints tries and failures by area
   weights        downloads the weights of a real model for the tests on real data (needs python3 with pip)
 ";

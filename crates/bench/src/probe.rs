@@ -37,7 +37,7 @@ pub struct Probe {
     pub without: fn() -> String,
 }
 
-const NO_PROC: &str = "this system does not show /proc/self/status and clear_refs";
+const NO_PROC: &str = "this system does not provide /proc/self/status and clear_refs";
 const NO_ALLOCATOR: &str = "this program does not count its allocations (install ellwand_profile::alloc::Counting)";
 
 /// The probe of a counter.

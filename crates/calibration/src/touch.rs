@@ -140,7 +140,7 @@ pub(super) fn register(registry: &mut Registry) {
     registry.workload(FirstTouch(description.baseline("fresh")));
     let prepared = |case: &Case, _: &Tensors, _: &dyn ellwand_core::Device| {
         if !system::HERE {
-            return Err(PrepareError::Unsupported("mapping memory is written for Linux only".into()));
+            return Err(PrepareError::Unsupported("memory mapping is implemented only for Linux".into()));
         }
         Ok(Box::new(Ready { bytes: region(case), page: page(case), touched: 0 }) as Box<dyn Prepared>)
     };

@@ -314,7 +314,7 @@ impl fmt::Display for Summary {
             (self.lost, "lost"),
             (self.lost_details, "without details"),
             (self.rows.iter().map(|row| row.without_memory).sum(), "without allocations"),
-            (self.sampled_out, "(outermost) left out by sampling"),
+            (self.sampled_out, "(outermost) skipped by sampling"),
         ];
         for (number, what) in missing.into_iter().filter(|(number, _)| *number > 0) {
             write!(f, "; {} {} {what}", count(number), if number == 1 { "span" } else { "spans" })?;

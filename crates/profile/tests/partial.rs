@@ -156,7 +156,7 @@ fn rates_are_unknown_if_calls_lost_their_work_and_tables_say_what_is_missing() {
     lossy.lanes[0].dropped = 2;
     assert_eq!(rates(&lossy), [None; 3]);
     let table = lossy.summary().to_string();
-    let missing = "; 3 spans lost; 1 span without details; 5 spans (outermost) left out by sampling";
+    let missing = "; 3 spans lost; 1 span without details; 5 spans (outermost) skipped by sampling";
     assert!(table.ends_with(missing), "{table}");
 }
 

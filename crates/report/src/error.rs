@@ -9,7 +9,7 @@ use ellwand_core::InputError;
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// No record was given.
-    #[error("there is no record to report on; expected at least one, as `run` writes it")]
+    #[error("there is no record to report on; expected at least one, as written by `run`")]
     NoRecords,
     /// No record has the requested baseline.
     #[error(transparent)]

@@ -93,7 +93,7 @@ impl Gaps {
         add(
             self.sampled_out,
             ["outermost span was", "outermost spans were"],
-            &format!("left out by sampling{rate}: calls and times lack them"),
+            &format!("skipped by sampling{rate}: calls and times lack them"),
         );
         if self.last > 0 {
             let spans = counted(self.last, "span", "spans");
@@ -179,9 +179,9 @@ mod tests {
             |held| Gaps::of(&Trace { sampled_out: 90, ..recorded(10, held, held) }).sentences().pop().unwrap();
         assert_eq!(
             sampled(0),
-            "90 outermost spans were left out by sampling (1 in 10 recorded): calls and times lack them"
+            "90 outermost spans were skipped by sampling (1 in 10 recorded): calls and times lack them"
         );
-        assert_eq!(sampled(5), "90 outermost spans were left out by sampling: calls and times lack them");
+        assert_eq!(sampled(5), "90 outermost spans were skipped by sampling: calls and times lack them");
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(
             ring(11, 90).sentences(),
             [
-                "90 outermost spans were left out by sampling: calls and times lack them",
+                "90 outermost spans were skipped by sampling: calls and times lack them",
                 "only the last 11 spans of each thread are kept: calls, times and the profiler's own cost lack earlier ones"
             ]
         );

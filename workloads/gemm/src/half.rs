@@ -6,7 +6,6 @@ use ellwand_core::{
 };
 
 use super::workload::{Job, Shape, Way};
-use ellwand_simd::isa::Isa;
 use ellwand_simd::lanes::half::{narrow, widen};
 use ellwand_simd::lanes::{Kernel, Simd, dispatch};
 use ellwand_simd::pool;
@@ -124,17 +123,7 @@ impl<J: Prepared> Prepared for Widened<J> {
 /// The bf16 product of a method: no instruction used here multiplies bf16 values.
 pub(super) fn prepared(way: Way, case: &Case, inputs: &Tensors) -> Result<Box<dyn Prepared>, PrepareError> {
     let Shape { m, n, .. } = Shape::of(case)?;
-    let (isa, parallel) = match way {
-        Way::Crate => {
-            return Err(PrepareError::Unsupported(
-                "the crate multiplies f32 and f64, not bf16; use precision=f32".into(),
-            ));
-        }
-        Way::Reference => (Isa::best(), true),
-        Way::Scalar => (Isa::BASELINE, false),
-        Way::Simd(isa) => (isa, false),
-        Way::Parallel(isa) => (isa, true),
-    };
+    let (isa, parallel) = way.widening()?;
     let inner = Job::new(way, case, &widened(inputs.clone(), &INPUTS)?)?;
     Widened::boxed(inner, inputs, ("c", &[m, n]), move |inner, inputs, to| {
         for (name, to) in INPUTS.into_iter().zip(inner.inputs()) {

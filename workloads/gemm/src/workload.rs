@@ -192,6 +192,21 @@ pub(super) enum Way {
     Parallel(Isa),
 }
 
+impl Way {
+    /// How bf16 arrays are widened around this method: with which instructions, and on all threads or one.
+    pub(super) fn widening(self) -> Result<(Isa, bool), PrepareError> {
+        match self {
+            Way::Crate => {
+                Err(PrepareError::Unsupported("the crate multiplies f32 and f64, not bf16; use precision=f32".into()))
+            }
+            Way::Reference => Ok((Isa::best(), true)),
+            Way::Scalar => Ok((Isa::BASELINE, false)),
+            Way::Simd(isa) => Ok((isa, false)),
+            Way::Parallel(isa) => Ok((isa, true)),
+        }
+    }
+}
+
 pub(super) struct Job {
     way: Way,
     shape: Shape,

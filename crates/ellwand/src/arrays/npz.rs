@@ -13,7 +13,8 @@ use super::{LARGEST_FILE, npy};
 /// # Errors
 /// If it is not a zip file, an entry is damaged or not a .npy file, or there is no such member.
 pub(super) fn parse(argument: &str, bytes: &[u8], member: Option<&str>) -> Result<Vec<(String, Tensor)>, InputError> {
-    let damaged = |problem: String| InputError::new(argument, problem, "a whole .npz file as numpy.savez writes it");
+    let damaged =
+        |problem: String| InputError::new(argument, problem, "a complete .npz file, as written by numpy.savez");
     let mut archive =
         ZipArchive::new(Cursor::new(bytes)).map_err(|error| damaged(format!("it is not a readable zip ({error})")))?;
     let names: Vec<String> =

@@ -153,7 +153,7 @@ fn of_cells(
     let interrupt = signals::stop_on_ctrl_c(signals::NOTHING_KEPT);
     let instrument = Instrument::new(registry, settings(effort), 42, interrupt);
     let budget = Duration::from_nanos(instrument.settings.case_budget_ns);
-    let mut progress = Progress::of_cells(limits.iter().chain(around), budget, Terms::default());
+    let mut progress = Progress::of_cells(registry, limits.iter().chain(around), budget, Terms::default());
     let measured = machine::measure(&instrument, environment, limits, around, &mut |index, _, cell: &Cell| {
         progress.cell(index, &cell.case.id())
     });

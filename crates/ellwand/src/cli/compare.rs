@@ -125,7 +125,7 @@ fn records_given(args: &CompareArgs) -> Result<Option<[PathBuf; 2]>, InputError>
     let Some(((argument, side), _)) = sides.find(|(_, found)| found.is_none()) else { return Ok(None) };
     let what = if Path::new(side).exists() { "is not a record" } else { "does not exist" };
     let problem = format!("'{side}' {what}, but the other side is a record or is named like one");
-    Err(InputError::new(argument, problem, "a record.jsonl as `run` writes it, or the directory that holds one"))
+    Err(InputError::new(argument, problem, "a record.jsonl as written by `run`, or the directory that holds one"))
 }
 
 /// A note that some of the `planned` cases were not completely compared, and why.

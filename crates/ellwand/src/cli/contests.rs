@@ -63,7 +63,7 @@ pub(super) fn contests(registry: &Registry, args: &CompareArgs, probes: bool) ->
     }
     let [baseline, candidate] = args.sides()[..] else {
         return Err(InputError::new("CANDIDATE", "only one side is given", "two sides")
-            .help("WORKLOAD:IMPLEMENTATION or a record twice; with --workload two programs, with --command two shell commands")
+            .help("give two implementations (WORKLOAD:IMPLEMENTATION) or two records; two programs with --workload, two shell commands with --command")
             .into());
     };
     if args.command {

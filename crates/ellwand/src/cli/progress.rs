@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use ellwand_bench::Cell;
+use ellwand_core::Registry;
 use ellwand_core::record::{Basis, Measurement};
 use ellwand_report::units;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -49,9 +50,14 @@ impl Progress {
     }
 
     /// A bar for `cells` in which each implementation takes about `each` besides its passes over the inputs.
-    pub(super) fn of_cells<'a>(cells: impl Iterator<Item = &'a Cell> + Clone, each: Duration, terms: Terms) -> Self {
+    pub(super) fn of_cells<'a>(
+        registry: &Registry,
+        cells: impl Iterator<Item = &'a Cell> + Clone,
+        each: Duration,
+        terms: Terms,
+    ) -> Self {
         let names: Vec<String> = cells.clone().map(|cell| cell.case.id()).collect();
-        Self { labels: labels(&names), ..Self::with(Eta::new(loads(cells), each.as_secs_f64()).on(terms)) }
+        Self { labels: labels(&names), ..Self::with(Eta::new(loads(registry, cells), each.as_secs_f64()).on(terms)) }
     }
 
     /// A bar for cells with these names.
@@ -270,7 +276,8 @@ fn time(seconds: f64, below: Option<Option<f64>>) -> String {
     below.map_or_else(|| units::human(seconds, "s"), units::below_resolution)
 }
 
-fn loads<'a>(cells: impl Iterator<Item = &'a Cell>) -> Vec<Load> {
+/// Rows without their device take no time.
+fn loads<'a>(registry: &Registry, cells: impl Iterator<Item = &'a Cell>) -> Vec<Load> {
     let mut names: Vec<&str> = Vec::new();
     cells
         .map(|cell| {
@@ -280,7 +287,8 @@ fn loads<'a>(cells: impl Iterator<Item = &'a Cell>) -> Vec<Load> {
                 names.len() - 1
             });
             let flops = cell.workload.work(&cell.case).flops;
-            Load::new(workload, cell.implementations.len(), cell.workload.footprint(&cell.case), flops)
+            let measured = cell.implementations.iter().filter(|row| registry.device_for(row).is_ok()).count();
+            Load::new(workload, measured, cell.workload.footprint(&cell.case), flops)
         })
         .collect()
 }

@@ -145,7 +145,7 @@ pub(super) fn follow(record: &mut Writer) -> Result<(), Failure> {
 fn refused(error: WriterError) -> Failure {
     match error {
         WriterError::Unreadable { .. } => {
-            InputError::new("--resume", error.to_string(), "a record as `run` writes it (record.jsonl)").into()
+            InputError::new("--resume", error.to_string(), "a record as written by `run` (record.jsonl)").into()
         }
         other => other.into(),
     }

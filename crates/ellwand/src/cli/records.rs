@@ -72,7 +72,7 @@ pub(super) fn compare(args: &CompareArgs, paths: [&Path; 2]) -> Outcome {
 /// Reads a record, and notes its defects.
 pub(super) fn read(argument: &str, path: &Path) -> Result<Record, Failure> {
     let record = writer::read(path).map_err(|error| {
-        let error = InputError::new(argument, error.to_string(), "a record as `run` writes it (record.jsonl)");
+        let error = InputError::new(argument, error.to_string(), "a record as written by `run` (record.jsonl)");
         if path.as_os_str() == "-" { error.help("stdin has the name /dev/stdin") } else { error }
     })?;
     for warning in &record.warnings {

@@ -154,7 +154,7 @@ pub(super) fn write_directory(options: &Options, records: &[Record], dir: &Path)
         if record.exists() {
             let record = record.display();
             output::note(&format!(
-                "{record} holds what was measured: `report {record} -o DIR` writes its reports elsewhere"
+                "{record} holds the measurements: `report {record} -o DIR` writes its reports elsewhere"
             ));
         }
     })?;

@@ -175,8 +175,10 @@ pub(super) fn with_ceilings(
     measure: bool,
 ) -> Result<Environment, Failure> {
     let mut here = ceilings::environment(registry);
-    let data =
-        plan.cells.iter().map(|cell| if caches.is_warm() { cell.workload.footprint(&cell.case) } else { u64::MAX });
+    // A row without its device measures nothing, which needs no bound.
+    let cells =
+        plan.cells.iter().filter(|cell| cell.implementations.iter().any(|row| registry.device_for(row).is_ok()));
+    let data = cells.map(|cell| if caches.is_warm() { cell.workload.footprint(&cell.case) } else { u64::MAX });
     here.ceilings = match data.max().filter(|_| measure) {
         Some(data) => ceilings::of_data(registry, &here, data)?,
         None => ceilings::stored(&here).unwrap_or_default(),
@@ -218,7 +220,7 @@ pub(super) fn measure(
     for cell in &mut plan.cells {
         record.leave_out(instrument, cell);
     }
-    let mut progress = Progress::of_cells(plan.cells.iter(), each, terms);
+    let mut progress = Progress::of_cells(registry, plan.cells.iter(), each, terms);
     progress.announce();
     let mut interrupted = false;
     let open = |(_, cell): &(usize, Cell)| !cell.implementations.is_empty();

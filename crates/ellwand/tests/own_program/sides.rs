@@ -9,7 +9,11 @@ pub(crate) fn what_cannot_be_compared_is_refused() {
     for (args, parts) in [
         (
             &["compare", "double:plain"][..],
-            &["CANDIDATE", "only one side is given", "WORKLOAD:IMPLEMENTATION or a record twice"][..],
+            &[
+                "CANDIDATE",
+                "only one side is given",
+                "give two implementations (WORKLOAD:IMPLEMENTATION) or two records",
+            ][..],
         ),
         (
             &["compare", "double:plain", "double:twin", "--baseline", "HEAD"],

@@ -28,7 +28,7 @@ fn ranks(id: &str) -> (u8, Option<u8>) {
 /// Sign of an upper bound.
 pub(super) const BOUND: &str = "≤";
 /// The meaning of the signs of bounds.
-pub(super) const BOUNDS: &str = "≤, ≥, ~: bounds, or neither, because other programs held rows up; a speed-up is bounded by the end of its interval";
+pub(super) const BOUNDS: &str = "≤, ≥: bounds; ~: not even a bound; other programs delayed these rows; a speed-up is bounded by the end of its interval";
 
 /// Rank of an axis that varies together with another.
 const FOLLOWING: u8 = 10;

@@ -124,7 +124,7 @@ fn measured(run: &RunInfo, comparisons: &[&ComparisonInfo]) -> [(&'static str, S
 }
 
 /// How commands are timed.
-const COMMANDS: &str = "whole runs of the commands in an order drawn by a coin, each a new process; none is a warm-up";
+const COMMANDS: &str = "whole runs of the commands in random order, each a new process; none is a warm-up";
 
 fn about_run(run: &RunInfo, comparisons: &[&ComparisonInfo], out: &mut dyn Write) -> io::Result<()> {
     let commands: Vec<&str> = std::iter::once(&run.command).chain(&run.resumed).map(String::as_str).collect();

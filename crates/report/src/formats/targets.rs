@@ -33,7 +33,7 @@ pub(super) struct Judged {
     place: String,
 }
 
-/// `bound`: other programs held rows up, and without them the value is at least (at most) as good; `high`: upper end of
+/// `bound`: other programs delayed rows, and without them the value is at least (at most) as good; `high`: upper end of
 /// the 95 % interval of a rate or a speed-up.
 fn verdict(target: &Target, value: f64, bound: Option<Bound>, high: Option<f64>) -> &'static str {
     let met = match target.measure {

@@ -49,7 +49,7 @@ impl Quantity {
 
 /// A description of markers, and of the signs of bounds if there are any.
 fn explained(marks: &str, bounds: bool) -> String {
-    format!("{marks}{}", if bounds { "; ≤, ≥, ~: bounds, because other programs held rows up" } else { "" })
+    format!("{marks}{}", if bounds { "; ≤, ≥, ~: bounds, because other programs delayed rows" } else { "" })
 }
 
 /// The sign for a share or rate of a row that was held up.

@@ -150,7 +150,8 @@ fn instead_of(flag: &str, line: &Command, args: &[OsString], known: &[String]) -
     if !owners.is_empty() {
         return Some(format!("{flag} is an option of {}", owners.join(", ")));
     }
-    (elsewhere.is_none() && has_axes(command)).then(|| "the flags of a workload: `--help` after its name".into())
+    (elsewhere.is_none() && has_axes(command))
+        .then(|| "put `--help` after the name of a workload to list its flags".into())
 }
 
 /// Names the word that must be UTF-8 but is not: paths in other arguments may contain any bytes.

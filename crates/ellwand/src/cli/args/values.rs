@@ -101,7 +101,7 @@ where
 pub(super) fn share(text: &str) -> Result<f64, &'static str> {
     match text.trim_end_matches('%').trim().parse::<f64>() {
         Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err("expected per cent from 0 to 100, such as 0.5"),
+        _ => Err("expected a percentage from 0 to 100, such as 0.5"),
     }
 }
 
