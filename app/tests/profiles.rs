@@ -64,7 +64,7 @@ fn show_and_diff_say_what_sampling_left_out() {
     let mut sampled = trace(40, 500);
     sampled.sampled_out = 360;
     sampled.save(here.path("sampled.json")).unwrap();
-    let warning = "360 outermost spans were left out by sampling";
+    let warning = "360 outermost spans were skipped by sampling";
     let shown = here.ok(&["profile", "show", "sampled.json"]).stdout;
     assert!(shown.contains(warning) && !shown.contains("no span covers"), "{shown}");
     let compared = here.ok(&["profile", "diff", "a.json", "sampled.json", "--fail-on", "never"]).stdout;

@@ -318,6 +318,9 @@ impl Arms<'_> {
                 let begin = Instant::now();
                 for arm in &order {
                     block.age(*arm, self.age_ns)?;
+                    if block.state(*arm).is_err() {
+                        return Err(now_ended(block, *arm, ARMS[*arm]));
+                    }
                 }
                 ageing = begin.elapsed();
             }

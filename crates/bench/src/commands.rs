@@ -6,6 +6,7 @@
 //! on request, in separate runs before and after the timed ones. A preparation runs untimed before each run. The time
 //! budget begins with the very first run; a run still going at its end is killed.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::unix::process::CommandExt;
@@ -73,7 +74,7 @@ fn compare_watched(
     // Both commands join the guard's group, so anything that they leave running is killed with it.
     let guard = Guard::start().map_err(|error| failed(0, format!("sh could not be started: {error}")))?;
     let limit = terms.limits.open;
-    let runner = Runner { guard: &guard, commands, limit, interrupt, begin: Instant::now() };
+    let runner = Runner { guard: &guard, commands, limit, interrupt, begin: Instant::now(), longest: Cell::default() };
     let run_s = runner.judged(terms.budget_s)?;
     let fewest = terms.rule.spending().looks().first().copied().unwrap_or(0);
     // The outputs are compared again after the timed runs.
@@ -125,6 +126,8 @@ struct Runner<'a> {
     limit: Duration,
     interrupt: &'a AtomicBool,
     begin: Instant,
+    /// The longest run so far.
+    longest: Cell<Duration>,
 }
 
 impl Runner<'_> {
@@ -213,14 +216,24 @@ impl Runner<'_> {
         if left.is_zero() {
             return Err(NoDecision::OutOfTime(None));
         }
-        let output = watched(command, self.guard, left.min(self.limit), self.interrupt);
+        let (limit, start) = (left.min(self.limit), Instant::now());
+        let output = watched(command, self.guard, limit, self.interrupt);
         check(self.interrupt)?;
+        let longest = self.longest.get();
         match output.map_err(|error| failed(arm, error.to_string()))? {
-            Some(output) => Ok(output),
-            None if left < self.limit => Err(NoDecision::Late(ARMS[arm])),
-            None => Err(failed(arm, CommandError::Late(self.limit).to_string())),
+            Some(output) => {
+                self.longest.set(longest.max(start.elapsed()));
+                Ok(output)
+            }
+            None if left < self.limit && !hangs(left, longest) => Err(NoDecision::Late(ARMS[arm])),
+            None => Err(failed(arm, CommandError::Late(limit).to_string())),
         }
     }
+}
+
+/// True if a run that was killed after `left` hangs, so more time would not help: the longest run before took `longest`.
+fn hangs(left: Duration, longest: Duration) -> bool {
+    !longest.is_zero() && left >= Duration::from_secs(1).max(longest.saturating_mul(10))
 }
 
 /// Describes the first line in which two outputs differ.
@@ -418,6 +431,25 @@ mod tests {
         let later = format!("test -e '{file}' || {{ touch '{file}'; exit 0; }}; sleep 2; exit 7");
         let end = ended(["true", &later], false, 0.5);
         assert!(matches!(end, NoDecision::OutOfTime(Some(_)) | NoDecision::Late("the candidate")), "{end:?}");
+    }
+
+    #[test]
+    fn a_command_that_hangs_late_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("runs").display().to_string();
+        // Run 15 is in a later block.
+        let later = format!("echo >> '{file}'; test $(wc -l < '{file}') -lt 15 || sleep 60");
+        let terms = Terms::new(0.0001, 0.01, None, Limits::default(), 1).unwrap().within(4.0);
+        let commands = Commands { timed: ["true", &later], prepare: [None, None], same_output: false };
+        let end = compare(commands, &terms, &AtomicBool::new(false), &mut |_, _| {}).unwrap_err();
+        let NoDecision::Ended { arm, outcome } = end else { panic!("{end:?}") };
+        let why = outcome.reason().unwrap();
+        assert!(
+            arm == ARMS[1] && why.starts_with("it did not end within ") && why.ends_with(" and was killed"),
+            "{why}"
+        );
+        let [second, short] = [1000, 900].map(Duration::from_millis);
+        assert!(hangs(second, second / 10) && !hangs(second, second / 9) && !hangs(short, short / 99));
     }
 
     #[test]

@@ -184,6 +184,7 @@ impl Registry {
     fn unknown(&self, pattern: &str) -> InputError {
         let mut names: Vec<&str> = self.workloads.iter().map(|workload| workload.name()).collect();
         names.extend(self.workloads.iter().flat_map(|workload| workload.groups()));
+        names.extend(self.implementations.iter().map(|one| one.name.as_str()));
         let error = InputError::new(
             "WORKLOAD",
             format!("'{pattern}' matches no workload and no group"),

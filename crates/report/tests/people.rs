@@ -185,7 +185,7 @@ fn a_time_that_other_programs_lengthened_is_an_upper_bound_in_every_format() {
     let bound = format!("≤{}", human(one.workloads[0].rows[0].median("time").unwrap(), "s"));
     for name in ["table", "markdown"] {
         let text = text(&one, name);
-        assert!(text.contains(&bound) && text.contains("≤, ≥, ~: bounds"), "{name}: {text}");
+        assert!(text.contains(&bound) && text.contains("≤, ≥: bounds"), "{name}: {text}");
     }
     // The speed-up over it is a bound too, and has the one end that holds without the other programs.
     let bounded: Vec<_> = one.workloads[0].rows.iter().filter(|row| row.speedup.bound.is_some()).collect();

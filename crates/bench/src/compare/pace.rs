@@ -29,6 +29,8 @@ const LONGER: f64 = 3.0;
 /// The first block takes up to this many times longer to start than later ones: it learns, and its processes start one
 /// by one.
 const DEAREST: f64 = 3.0;
+/// The rounds of the first block take up to this many times longer than later ones.
+const SLOWEST: f64 = 1.5;
 /// A comparison may end early only after this share of its time, because its first blocks say little about the rest.
 const EARLY: f64 = 0.25;
 
@@ -77,7 +79,9 @@ impl Pace<'_> {
     pub(super) fn next(&self, suspicious: bool) -> Result<Next, StatsError> {
         let left_s = self.terms.budget_s - self.spent.gone_s;
         if self.blocks.len() < FIRST {
-            let never = self.soonest_s() > DEAREST * left_s;
+            let (start_s, block_s) = (self.start_s(), self.block_s());
+            let cheapest_s = start_s / DEAREST + (block_s - start_s) / SLOWEST;
+            let never = self.blocks_ahead() * cheapest_s > left_s;
             return Ok(if never { Next::End } else { Next::Block(self.second()) });
         }
         if self.soonest_s() > left_s {
@@ -151,9 +155,14 @@ impl Pace<'_> {
 
     /// Seconds until the next look at which anything can be decided.
     pub(super) fn soonest_s(&self) -> f64 {
+        self.blocks_ahead() * self.block_s()
+    }
+
+    /// Blocks until the next look.
+    fn blocks_ahead(&self) -> f64 {
         let looks = self.terms.rule.spending().looks();
         let next = looks.iter().copied().find(|look| *look > self.blocks.len()).unwrap_or(self.blocks.len());
-        (next - self.blocks.len()) as f64 * self.block_s()
+        (next - self.blocks.len()) as f64
     }
 
     /// The second block is longer if the error of the first exceeds half of the region of equivalence. That error is

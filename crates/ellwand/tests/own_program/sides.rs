@@ -33,7 +33,7 @@ pub(crate) fn what_cannot_be_compared_is_refused() {
         (&["compare", "duble:plain", "duble:plain"], &["did you mean double?"]),
         (&["compare", "double:plain", "other:plain"], &["CANDIDATE", "no workload 'other'"]),
         (&["compare", "double:plain", "double:twin", "--n", "0"], &["--n", "too small"]),
-        (&["compare", "double:plain", "double:twin", "--rope", "much"], &["--rope", "per cent"]),
+        (&["compare", "double:plain", "double:twin", "--rope", "much"], &["--rope", "percentage"]),
         (&["compare", "double:plain", "double:twin", "--rope=-1"], &["--rope"]),
         (&["compare", "double:plain", "double:twin", "--blocks", "0"], &["--blocks"]),
         (&["compare", "double:plain", "double:twin", "--blocks", "1"], &["--blocks", "too few"]),

@@ -149,7 +149,7 @@ fn legend(report: &Report) -> String {
     let elapsed = if fastest { "elapsed in the fastest part of each" } else { "elapsed" };
     let cpu = rows().any(|row| row.basis.is_some_and(Basis::is_cpu));
     let cpu = if cpu { ", or CPU time where that accounts for it" } else { "" };
-    let mut parts = vec![format!("time: median over slots of the time of an iteration, {elapsed}{cpu}")];
+    let mut parts = vec![format!("time: of one iteration, median over slots, {elapsed}{cpu}")];
     if rows().any(|row| row.speedup.ratio.is_some() && !row.speedup.is_baseline) {
         parts.push("speed-up: time of the baseline / time of the row".into());
     }

@@ -145,7 +145,7 @@ mod tests {
             assert_eq!(share(text), Ok(expected), "{text}");
         }
         for text in ["", "much", "-1", "101", "nan", "inf"] {
-            assert!(share(text).unwrap_err().contains("per cent"), "{text}");
+            assert!(share(text).unwrap_err().contains("percentage"), "{text}");
         }
     }
 
