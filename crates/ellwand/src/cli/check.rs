@@ -163,9 +163,8 @@ fn judge_all(plan: &Plan, json: bool, too_large: Option<&TooLarge>, judge: &mut 
         let case = cell.case.id();
         progress.cell(index, &case);
         for remark in cell.workload.remarks(&cell.case) {
-            if !remarked.contains(&remark) {
+            if remarked.insert(remark.clone()) {
                 progress.aside(|| output::note(&format!("note: {case}: {remark}")));
-                remarked.insert(remark);
             }
         }
         for row in &cell.implementations {

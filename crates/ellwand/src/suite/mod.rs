@@ -311,8 +311,8 @@ where
 
     /// The buffer that [`Suite::implementation_into`] writes into, for an input.
     ///
-    /// Before each judged run Ellwand overwrites a buffer of numbers (a value, a vector, a boxed slice, a vector or a pair of
-    /// vectors); a value that the run does not write is then *wrong*. Make the contents of any other type differ from the answer
+    /// Before each judged run Ellwand overwrites a buffer of numbers (a value, a vector, a boxed slice, a vector of
+    /// vectors, a pair of vectors); a value that the run does not write is then *wrong*. Make the contents of any other type differ from the answer
     /// everywhere: an unchanged buffer is *wrong*, but one that is written in part may pass, and the results have a remark.
     #[must_use]
     pub fn output(mut self, make: impl Fn(&I) -> O + Send + Sync + 'static) -> Self {
