@@ -10,7 +10,7 @@ use ellwand_core::{InputError, Parallelism, Registry};
 
 use super::args::{CompareArgs, Form};
 use super::budgets::{self, Budgets, Verdict};
-use super::contests::{Candidate, Contest, What, contests};
+use super::contests::{Candidate, Contest, What, contests, remark_once};
 use super::exit::{Exit, Failure, Outcome};
 use super::keeping::Keeper;
 use super::lines::Lines;
@@ -56,7 +56,8 @@ fn of_sides(registry: &Registry, args: &CompareArgs, line: Vec<String>, spoke: &
     // The kernels of the self-check can be compared like any others; `list` does not show them.
     let mut all = registry.clone();
     ellwand_bench::selfcheck::register(&mut all);
-    let contests = contests(&all, args, limits.as_ref().is_some_and(Budgets::ask_for_memory))?;
+    let mut contests = contests(&all, args, limits.as_ref().is_some_and(Budgets::ask_for_memory))?;
+    remark_once(&mut contests);
     let planned = contests.len();
     let program = contests.iter().find_map(|contest| Some(contest.candidate.as_ref()?.program.clone()));
     let mut keeper = Keeper::begin(registry, args, line)?;

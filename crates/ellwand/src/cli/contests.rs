@@ -1,5 +1,6 @@
 //! The sides of `compare`: shell commands, programs, revisions, or implementations.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -50,6 +51,14 @@ struct Ask {
     seed: u64,
     /// True if memory must be read for a budget.
     probes: bool,
+}
+
+/// Leaves each remark of a workload to the first contest that has it.
+pub(super) fn remark_once(contests: &mut [Contest]) {
+    let mut remarked = BTreeSet::new();
+    for candidate in contests.iter_mut().filter_map(|contest| contest.candidate.as_mut()) {
+        candidate.remarks.retain(|remark| remarked.insert(remark.clone()));
+    }
 }
 
 /// The contests of two sides: shell commands, programs, or implementations.
