@@ -4,8 +4,8 @@
 //! One difference, which affects rounding only: the logarithm of a mark density factors out its largest term, so that
 //! densities below the smallest number remain representable (`ln d = m + ln sum exp(l_i - m)`).
 //!
-//! It computes constants, rates and rows of spikes itself: what it shares with the implementations, it cannot judge. It shares
-//! the interpolation of the track.
+//! It computes positions, constants, rates and rows of spikes itself: what it shares with the implementations, it cannot
+//! judge.
 
 use std::f64::consts::PI;
 
@@ -21,6 +21,44 @@ fn log_constant(widths: &[f64]) -> f64 {
 /// Samples of the track.
 fn samples(model: &ClusterlessDecoder) -> f64 {
     (model.track_position.len() / model.dims) as f64
+}
+
+/// Writes the position at time `t` to `at`: on the line through the last sample not after `t` and the next one; before the
+/// first and after the last sample, on the line through the two samples at that end. A segment without duration is
+/// constant at its first sample.
+fn position(track: Track<'_>, t: f64, at: &mut [f64]) {
+    let sample = |i: usize| &track.position[i * track.dims..][..track.dims];
+    let last = track.time.len() - 1;
+    if last == 0 {
+        at.copy_from_slice(sample(0));
+        return;
+    }
+    let next = 1 + track.time[1..last].partition_point(|&time| time <= t);
+    let (from, to) = (track.time[next - 1], track.time[next]);
+    let share = if to > from { (t - from) / (to - from) } else { 0.0 };
+    for ((at, a), b) in at.iter_mut().zip(sample(next - 1)).zip(sample(next)) {
+        *at = a + share * (b - a);
+    }
+}
+
+/// Positions `[n, dims]` and marks `[n, features]` of the encoding spikes that the track covers, in order of time.
+pub(super) fn encoding(track: Track<'_>, spikes: &Spikes<'_>) -> (Vec<f64>, Vec<f64>) {
+    let (first, last) = (track.time[0], track.time[track.time.len() - 1]);
+    let (mut positions, mut features) = (Vec::new(), Vec::new());
+    let mut at = vec![0.0; track.dims];
+    for (&t, mark) in spikes.times.iter().zip(spikes.features.chunks_exact(spikes.n_features)) {
+        if first <= t && t <= last {
+            position(track, t, &mut at);
+            positions.extend_from_slice(&at);
+            features.extend_from_slice(mark);
+        }
+    }
+    (positions, features)
+}
+
+/// Spikes per sample of the track, of each electrode.
+pub(super) fn rates(model: &ClusterlessDecoder) -> Vec<f64> {
+    model.electrodes.iter().map(|electrode| rate(model, electrode)).collect()
 }
 
 /// Spikes per sample of the track.
@@ -186,7 +224,7 @@ pub(super) fn local(model: &ClusterlessDecoder, track: Track<'_>, decoding: &Dec
     let mut out = vec![0.0; decoding.time_edges.len()];
     let mut at = vec![0.0; model.dims];
     for (out, &t) in out.iter_mut().zip(decoding.time_edges) {
-        track.interpolate(t, &mut at);
+        position(track, t, &mut at);
         let pi = density(&at, &model.track_position, &model.position_std);
         for electrode in &model.electrodes {
             let gamma = density(&at, &electrode.positions, &model.position_std);
@@ -195,7 +233,7 @@ pub(super) fn local(model: &ClusterlessDecoder, track: Track<'_>, decoding: &Dec
     }
     for (electrode, spikes) in model.electrodes.iter().zip(decoding.electrodes) {
         for (spike, row) in rows_of(decoding.time_edges, spikes.times) {
-            track.interpolate(spikes.times[spike], &mut at);
+            position(track, spikes.times[spike], &mut at);
             let y = &spikes.features[spike * electrode.n_features..][..electrode.n_features];
             out[row] += term(model, electrode, &at, y);
         }
@@ -219,4 +257,29 @@ pub(super) fn term(model: &ClusterlessDecoder, electrode: &Electrode, at: &[f64]
     let l = most + sum.ln() + log_rate(model, electrode) - pi.ln();
     // Kernels beyond the range of f64 give infinity minus infinity, which is NaN.
     if l >= LOG_FLOOR { l } else { LOG_FLOOR }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_on_the_segment_of_their_time() {
+        let track = Track { time: &[1.0, 2.0, 4.0], position: &[0.0, 5.0, 10.0, 5.0, 20.0, 1.0], dims: 2 };
+        let mut at = [0.0; 2];
+        let cases = [(1.0, [0.0, 5.0]), (1.5, [5.0, 5.0]), (3.0, [15.0, 3.0]), (0.0, [-10.0, 5.0]), (6.0, [30.0, -3.0])];
+        for (t, expected) in cases {
+            position(track, t, &mut at);
+            assert_eq!(at, expected, "at {t}");
+        }
+    }
+
+    #[test]
+    fn encoding_keeps_the_spikes_that_the_track_covers() {
+        let track = Track { time: &[1.0, 1.0, 3.0], position: &[7.0, 8.0, 10.0], dims: 1 };
+        let spikes = Spikes { times: &[0.0, 1.0, 2.0, 3.0, 3.5], features: &[0.0, 1.0, 2.0, 3.0, 4.0], n_features: 1 };
+        assert_eq!(encoding(track, &spikes), (vec![8.0, 9.0, 10.0], vec![1.0, 2.0, 3.0]));
+        let still = Track { time: &[1.0], position: &[7.0], dims: 1 };
+        assert_eq!(encoding(still, &spikes), (vec![7.0], vec![1.0]));
+    }
 }

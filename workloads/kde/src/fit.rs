@@ -89,7 +89,12 @@ fn fitted(
     let span = span!("encoding positions");
     for (number, spikes) in electrodes.iter().enumerate() {
         let waveform_std = bandwidth.of_waveform(spikes.n_features, number)?;
-        model.electrodes.push(electrode(&model, track, spikes, waveform_std));
+        let encoded = if options.method == Method::Reference {
+            exact::encoding(track, spikes)
+        } else {
+            encoding(track, spikes, &model.position_std)
+        };
+        model.electrodes.push(electrode(&model, encoded, waveform_std));
     }
     drop(span);
     let samples = units(track.position, dims, &model.position_std);
@@ -119,8 +124,8 @@ pub(super) fn units(positions: &[f64], dims: usize, widths: &[f64]) -> Vec<f64> 
     units
 }
 
-/// One electrode: its spikes within the track and the animal's positions, sorted by position.
-fn electrode(model: &ClusterlessDecoder, track: Track<'_>, spikes: &Spikes<'_>, waveform_std: Vec<f64>) -> Electrode {
+/// Positions `[n, dims]` and marks `[n, features]` of the spikes within the track, sorted by position.
+fn encoding(track: Track<'_>, spikes: &Spikes<'_>, position_std: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let (dims, f) = (track.dims, spikes.n_features);
     let kept = spikes.within(track.time[0], track.time[track.time.len() - 1]);
     let n = kept.len();
@@ -128,12 +133,22 @@ fn electrode(model: &ClusterlessDecoder, track: Track<'_>, spikes: &Spikes<'_>, 
     for (i, at) in kept.clone().zip(unordered.chunks_exact_mut(dims)) {
         track.interpolate(spikes.times[i], at);
     }
-    let order = by_place(&unordered, dims, &model.position_std);
     let (mut positions, mut features) = (Vec::with_capacity(n * dims), Vec::with_capacity(n * f));
-    for &i in &order {
+    for &i in &by_place(&unordered, dims, position_std) {
         positions.extend_from_slice(&unordered[i as usize * dims..][..dims]);
         features.extend_from_slice(&spikes.features[(kept.start + i as usize) * f..][..f]);
     }
+    (positions, features)
+}
+
+/// One electrode, from the positions and marks of its spikes.
+fn electrode(
+    model: &ClusterlessDecoder,
+    (positions, features): (Vec<f64>, Vec<f64>),
+    waveform_std: Vec<f64>,
+) -> Electrode {
+    let (dims, f) = (model.dims, waveform_std.len());
+    let n = positions.len() / dims;
     let mut mark_centre = vec![0.0; f];
     for mark in features.chunks_exact(f) {
         mark_centre.iter_mut().zip(mark).for_each(|(centre, x)| *centre += x / n as f64);
@@ -155,12 +170,13 @@ fn electrode(model: &ClusterlessDecoder, track: Track<'_>, spikes: &Spikes<'_>, 
     } else {
         WideElectrode::default()
     };
-    let mean_rate = n as f64 / track.time.len() as f64;
+    let samples = model.track_time.len() as f64;
+    let mean_rate = n as f64 / samples;
     let log_mark_norm = log_norm(&waveform_std);
     let log_scale = if n == 0 {
         f64::NEG_INFINITY
     } else {
-        -(track.time.len() as f64).ln() + log_mark_norm + log_norm(&model.position_std)
+        -samples.ln() + log_mark_norm + log_norm(&model.position_std)
     };
     Electrode {
         n_features: f,

@@ -6,6 +6,7 @@ use ellwand_core::{
 };
 
 use super::arrays::{Arrays, describe, tensors};
+use super::exact;
 use super::judge;
 use super::model::ClusterlessDecoder;
 use super::options::Method;
@@ -181,7 +182,7 @@ impl Workload for Kde {
             _ => Ok(Tensors::new()
                 .with("occupancy", occupancy)
                 .with("ground_process_intensity", Tensor::vector(model.ground_process_intensity()))
-                .with("mean_rates", Tensor::vector(&model.mean_rates()[..]))),
+                .with("mean_rates", Tensor::vector(&exact::rates(&model)[..]))),
         }
     }
 
