@@ -1,4 +1,7 @@
 //! All tasks in f64, step by step as in the formulas. Rows are distributed over threads, because every check uses this.
+//!
+//! Masks, the scale of scores and offsets into arrays are computed here too: what the reference shares with the
+//! implementations, it cannot judge. It shares the sizes of a case and the names and shapes of arrays.
 
 use std::ops::Range;
 
@@ -7,7 +10,7 @@ use rayon::prelude::*;
 use ellwand_core::{InputError, Tensor, Tensors};
 
 use super::arrays::{self, output};
-use super::shape::{Layout, Shape};
+use super::shape::{Mask, Shape};
 use super::task::{EPSILON, Task};
 use ellwand_simd::pool;
 
@@ -50,14 +53,60 @@ fn softmax(scores: &[f64], visible: usize) -> Vec<f64> {
     weights
 }
 
-/// The steps between the projections, for any layouts.
+/// Number of leading keys that query `row` of sequence `b` sees.
+pub(super) fn visible(shape: &Shape, lengths: &[i64], b: usize, row: usize) -> usize {
+    match shape.mask {
+        Mask::None => shape.keys,
+        Mask::Causal if row < shape.keys => row + 1,
+        Mask::Causal => shape.keys,
+        Mask::Padding => lengths[b].clamp(0, shape.keys as i64) as usize,
+    }
+}
+
+/// What scores are multiplied by: 1 / sqrt(head).
+pub(super) fn scale(shape: &Shape) -> f64 {
+    (shape.dimension as f64 / shape.heads as f64).sqrt().recip()
+}
+
+/// An array of rows of `head` values.
+#[derive(Clone, Copy)]
+enum Rows<'a> {
+    /// [batch, heads, positions, head].
+    Apart { values: &'a [f64], heads: usize, positions: usize },
+    /// [batch, positions, width]: the heads of a position are next to each other, the first one at `from`.
+    Together { values: &'a [f64], positions: usize, width: usize, from: usize },
+}
+
+impl<'a> Rows<'a> {
+    fn queries(shape: &Shape, values: &'a [f64]) -> Self {
+        Self::Apart { values, heads: shape.heads, positions: shape.sequence }
+    }
+
+    fn keys(shape: &Shape, values: &'a [f64]) -> Self {
+        Self::Apart { values, heads: shape.kv_heads, positions: shape.keys }
+    }
+
+    /// The `length` values of a row.
+    fn row(&self, length: usize, b: usize, head: usize, position: usize) -> &'a [f64] {
+        match *self {
+            Self::Apart { values, heads, positions } => {
+                &values[((b * heads + head) * positions + position) * length..][..length]
+            }
+            Self::Together { values, positions, width, from } => {
+                &values[(b * positions + position) * width + from + head * length..][..length]
+            }
+        }
+    }
+}
+
+/// The steps between the projections.
 #[derive(Clone, Copy)]
 struct Core<'a> {
     shape: &'a Shape,
     lengths: &'a [i64],
-    q: (&'a [f64], Layout),
-    k: (&'a [f64], Layout),
-    v: (&'a [f64], Layout),
+    q: Rows<'a>,
+    k: Rows<'a>,
+    v: Rows<'a>,
 }
 
 impl Core<'_> {
@@ -69,18 +118,18 @@ impl Core<'_> {
 
     fn visible(&self, at: usize) -> usize {
         let (b, _, row) = self.place(at);
-        self.shape.visible(self.lengths, b, row)
+        visible(self.shape, self.lengths, b, row)
     }
 
-    fn row<'a>(&self, (data, layout): (&'a [f64], Layout), b: usize, head: usize, row: usize) -> &'a [f64] {
-        &data[layout.at(b, head, row)..][..self.shape.head()]
+    fn row<'a>(&self, of: Rows<'a>, b: usize, head: usize, row: usize) -> &'a [f64] {
+        of.row(self.shape.head(), b, head, row)
     }
 
     /// Scores of each of these rows of one head; -inf where masked.
     fn scores(&self, rows: Range<usize>) -> Vec<Vec<f64>> {
         let (b, head, first) = self.place(rows.start);
         let kv = head / (self.shape.heads / self.shape.kv_heads);
-        let (seen, scale) = (self.seen(&rows), self.shape.scale());
+        let (seen, scale) = (self.seen(&rows), scale(self.shape));
         let mut scores = vec![vec![f64::NEG_INFINITY; self.shape.keys]; rows.len()];
         for j in 0..seen.iter().copied().max().unwrap_or(0) {
             let key = self.row(self.k, b, kv, j);
@@ -131,7 +180,7 @@ impl Core<'_> {
 
     /// Computes [`largest_score`] for this core.
     fn largest_score(&self) -> f64 {
-        let longest = |of: (&[f64], Layout), heads: usize, count: usize| {
+        let longest = |of: Rows<'_>, heads: usize, count: usize| {
             let rows = (0..self.shape.batch * heads * count).map(|at| {
                 let (b, head, row) = (at / (heads * count), at / count % heads, at % count);
                 let row = self.row(of, b, head, row);
@@ -141,7 +190,7 @@ impl Core<'_> {
             rows.filter(|square| square.is_finite()).fold(0.0, f64::max).sqrt()
         };
         let Shape { sequence, keys, heads, kv_heads, .. } = *self.shape;
-        longest(self.q, heads, sequence) * longest(self.k, kv_heads, keys) * self.shape.scale()
+        longest(self.q, heads, sequence) * longest(self.k, kv_heads, keys) * scale(self.shape)
     }
 
     fn attend(&self, rows: Range<usize>) -> Vec<Vec<f64>> {
@@ -157,9 +206,8 @@ pub(super) fn with_spread(shape: &Shape, inputs: &Tensors) -> Result<[Tensor; 2]
     let get = |name: &str| Ok::<Vec<f64>, InputError>(inputs.f32(name)?.iter().map(|x| f64::from(*x)).collect());
     let (q, k, v) = (get("q")?, get("k")?, get("v")?);
     let squares: Vec<f64> = v.iter().map(|v| v * v).collect();
-    let (queries, keys) = (Layout::queries(shape), Layout::keys(shape));
-    let core = Core { shape, lengths, q: (&q, queries), k: (&k, keys), v: (&v, keys) };
-    let squared = Core { v: (&squares, keys), ..core };
+    let core = Core { shape, lengths, q: Rows::queries(shape, &q), k: Rows::keys(shape, &k), v: Rows::keys(shape, &v) };
+    let squared = Core { v: Rows::keys(shape, &squares), ..core };
     let both = |rows: Range<usize>| {
         let mut weights = core.weights(rows.clone());
         let mut both = core.sums(rows.clone(), &weights);
@@ -196,8 +244,9 @@ fn gelu(x: f64) -> f64 {
 
 /// The core over queries, keys and values interleaved as the projection leaves them.
 fn projected<'a>(shape: &'a Shape, lengths: &'a [i64], qkv: &'a [f64]) -> Core<'a> {
-    let layout = Layout::together(shape, shape.projected());
-    let part = |heads: usize| (&qkv[heads * shape.head()..], layout);
+    let width = (shape.heads + 2 * shape.kv_heads) * shape.head();
+    let part =
+        |heads: usize| Rows::Together { values: qkv, positions: shape.sequence, width, from: heads * shape.head() };
     Core { shape, lengths, q: part(0), k: part(shape.heads), v: part(shape.heads + shape.kv_heads) }
 }
 
@@ -212,10 +261,10 @@ fn attention(
     let core = projected(shape, lengths, &qkv);
     let apart = core.rows(|rows| core.attend(rows));
     let mut context = vec![0.0; apart.len()];
-    let to = Layout::together(shape, shape.dimension);
     for (at, row) in apart.chunks(shape.head()).enumerate() {
         let (b, head, position) = core.place(at);
-        context[to.at(b, head, position)..][..row.len()].copy_from_slice(row);
+        let from = (b * shape.sequence + position) * shape.dimension + head * row.len();
+        context[from..][..row.len()].copy_from_slice(row);
     }
     Ok(linear(&context, &get("w_out")?, &get("b_out")?))
 }
@@ -231,8 +280,8 @@ pub(super) fn largest_score(task: Task, shape: &Shape, inputs: &Tensors) -> Resu
     Ok(match task {
         Task::Core => {
             let (q, k) = (get("q")?, get("k")?);
-            let (queries, keys) = (Layout::queries(shape), Layout::keys(shape));
-            Core { shape, lengths: &[], q: (&q, queries), k: (&k, keys), v: (&k, keys) }.largest_score()
+            let (q, k) = (Rows::queries(shape, &q), Rows::keys(shape, &k));
+            Core { shape, lengths: &[], q, k, v: k }.largest_score()
         }
         Task::Whole => whole(&get("x")?)?,
         Task::Layer => whole(&layer_norm(&get("x")?, &get("gamma_1")?, &get("beta_1")?))?,
@@ -247,8 +296,7 @@ pub(super) fn reference(task: Task, shape: &Shape, inputs: &Tensors) -> Result<T
     let get = |name: &str| Ok::<Vec<f64>, InputError>(inputs.f32(name)?.iter().map(|x| f64::from(*x)).collect());
     let or_empty = |name: &str| inputs.find(name).map_or(Ok(Vec::new()), |_| get(name));
     let (q, k, v) = (or_empty("q")?, or_empty("k")?, or_empty("v")?);
-    let (queries, keys) = (Layout::queries(shape), Layout::keys(shape));
-    let core = Core { shape, lengths, q: (&q, queries), k: (&k, keys), v: (&v, keys) };
+    let core = Core { shape, lengths, q: Rows::queries(shape, &q), k: Rows::keys(shape, &k), v: Rows::keys(shape, &v) };
     let n = shape.sequence;
     let y = pool::run(|| -> Result<Vec<f64>, InputError> {
         Ok(match task {

@@ -5,7 +5,8 @@ use ellwand_simd::pool;
 use rayon::prelude::*;
 
 use super::{OUTPUTS, Task, UPSTREAM, arrays, dims};
-use crate::shape::{Layout, Shape};
+use crate::reference::{scale, visible};
+use crate::shape::Shape;
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
@@ -28,16 +29,15 @@ struct Given {
 /// The contribution of one head of keys and values: context and dq of its query heads, dk and dv.
 fn head(s: &Shape, given: &Given, b: usize, kv: usize) -> [Vec<f64>; 4] {
     let (e, group) = (s.head(), s.heads / s.kv_heads);
-    let (queries, keys) = (Layout::queries(s), Layout::keys(s));
-    let at = |array: &'_ [f64], from: usize| array[from..from + e].to_vec();
-    let (k, v): (Vec<_>, Vec<_>) =
-        (0..s.keys).map(|j| (at(&given.k, keys.at(b, kv, j)), at(&given.v, keys.at(b, kv, j)))).unzip();
+    let at = |array: &'_ [f64], row: usize| array[row * e..(row + 1) * e].to_vec();
+    let of_key = |j: usize| (b * s.kv_heads + kv) * s.keys + j;
+    let (k, v): (Vec<_>, Vec<_>) = (0..s.keys).map(|j| (at(&given.k, of_key(j)), at(&given.v, of_key(j)))).unzip();
     let mut out = [group * s.sequence, group * s.sequence, s.keys, s.keys].map(|rows| vec![0.0; rows * e]);
     for (row, head) in (0..group).flat_map(|h| (0..s.sequence).map(move |row| (row, h))) {
-        let from = queries.at(b, kv * group + head, row);
-        let (q, upstream) = (at(&given.q, from), at(&given.upstream, from));
-        let visible = s.visible(&given.lengths, b, row);
-        let scores: Vec<f64> = k[..visible].iter().map(|k| dot(&q, k) * s.scale()).collect();
+        let of_query = (b * s.heads + kv * group + head) * s.sequence + row;
+        let (q, upstream) = (at(&given.q, of_query), at(&given.upstream, of_query));
+        let seen = &k[..visible(s, &given.lengths, b, row)];
+        let scores: Vec<f64> = seen.iter().map(|k| dot(&q, k) * scale(s)).collect();
         let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let terms: Vec<f64> = scores.iter().map(|score| (score - top).exp()).collect();
         let sum: f64 = terms.iter().sum();
@@ -47,7 +47,7 @@ fn head(s: &Shape, given: &Given, b: usize, kv: usize) -> [Vec<f64>; 4] {
         let place = (head * s.sequence + row) * e;
         for (j, term) in terms.iter().enumerate() {
             let weight = term / sum;
-            let slope = weight * (dot(&upstream, &v[j]) - mean) * s.scale();
+            let slope = weight * (dot(&upstream, &v[j]) - mean) * scale(s);
             add(&mut out[1][place..place + e], slope, &k[j]);
             add(&mut out[2][j * e..(j + 1) * e], slope, &q);
             add(&mut out[3][j * e..(j + 1) * e], weight, &upstream);
