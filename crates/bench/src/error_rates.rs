@@ -2,7 +2,7 @@
 //! only.
 
 use ellwand_core::record::Sample;
-use ellwand_core::stats::{DecisionRule, Difference, decide, proportion_interval, special};
+use ellwand_core::stats::{DecisionRule, Difference, decide, proportion_interval};
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
@@ -80,18 +80,19 @@ fn slower(decision: &Decision) -> bool {
     matches!(decision.call, Call::As(Difference::Slower) | Call::SlowerBeside(_))
 }
 
+/// All ways to scatter count together; the seeds are fixed, so nothing here is left to chance.
 #[test]
 fn equal_things_are_rarely_called_different_however_their_slots_scatter() {
     // 1 % for the time and 0.5 % for all side questions together.
-    let (promised, trials) = (0.015, 150);
-    for slow in [Slow::Never, Slow::Tail, Slow::Modes, Slow::Neighbours] {
-        let alarms = (0..trials)
-            .map(|seed| compare([slow; 2], seed))
-            .filter(|decision| slower(decision) || matches!(decision.call, Call::As(Difference::Faster)))
-            .count() as u64;
-        let chance = special::binomial_upper_tail(alarms, trials, promised);
-        assert!(chance > 1e-4, "{slow:?}: {alarms} of {trials}, promised at most {promised}");
-    }
+    let (promised, trials) = (0.015, 250);
+    let alarms = |slow: Slow| {
+        let decisions = (0..trials).map(|seed| compare([slow; 2], seed));
+        let called = decisions.filter(|one| slower(one) || matches!(one.call, Call::As(Difference::Faster))).count();
+        println!("{slow:?}: {called} of {trials}");
+        called
+    };
+    let all: usize = [Slow::Never, Slow::Tail, Slow::Modes, Slow::Neighbours].map(alarms).iter().sum();
+    assert!(all as f64 <= promised * 4.0 * trials as f64, "{all} of {} called different", 4 * trials);
 }
 
 #[test]
@@ -119,7 +120,7 @@ fn runs(delayed: bool, slower: f64, rounds: usize, random: &mut ChaCha8Rng) -> V
 /// picks the one that scatters less.
 #[test]
 fn commands_are_judged_by_what_scatters_less_and_equal_ones_rarely_called_different() {
-    let (promised, trials) = (0.015, 60);
+    let (promised, trials) = (0.015, 100);
     for (delayed, usual) in [(false, Basis::Wall), (true, Basis::Shortest)] {
         let compare = |seed: u64, slower: f64| {
             let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -134,12 +135,12 @@ fn commands_are_judged_by_what_scatters_less_and_equal_ones_rarely_called_differ
         };
         let equal: Vec<Decision> = (0..trials).map(|seed| compare(seed, 0.0)).collect();
         let alarmed = |decision: &Decision| slower(decision) || matches!(decision.call, Call::As(Difference::Faster));
-        let alarms = equal.iter().filter(|decision| alarmed(decision)).count() as u64;
-        assert!(special::binomial_upper_tail(alarms, trials, promised) > 1e-4, "{alarms} of {trials}");
+        let alarms = equal.iter().filter(|decision| alarmed(decision)).count();
+        assert!(alarms as f64 <= promised * trials as f64, "{alarms} of {trials}");
         let taken = equal.iter().filter(|decision| decision.basis == usual).count();
-        assert!(taken >= 42, "{usual:?}: {taken} of {trials}");
+        assert!(taken >= 70, "{usual:?}: {taken} of {trials}");
         let found = (trials..2 * trials).filter(|seed| slower(&compare(*seed, 0.04))).count();
-        assert!(found >= 57, "delayed {delayed}: {found} of {trials}");
+        assert!(found >= 95, "delayed {delayed}: {found} of {trials}");
     }
 }
 

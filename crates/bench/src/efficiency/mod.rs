@@ -6,7 +6,6 @@ mod oracle;
 
 use std::path::Path;
 
-use ellwand_core::stats::special::binomial_upper_tail;
 use ellwand_core::stats::{Difference, quantile};
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
@@ -154,25 +153,43 @@ fn a_decision_takes_a_small_multiple_of_the_time_of_an_oracle() {
     }
 }
 
-/// A plan that is cut to the blocks that fit into the time gives no more false positives than promised.
+fn decisions_wanted(usual: u64) -> u64 {
+    std::env::var("DECISIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
+}
+
+/// Gaussian noise of slow iterations within short budgets, which cut the plan to the blocks that fit, and of short
+/// iterations with every other shape. Comparisons of all cells count together: a single cell is too small for a rate of
+/// 1.5 %. The seeds are fixed, so nothing here is left to chance.
 #[test]
-fn short_comparisons_of_equal_things_are_rarely_called_different() {
-    let (promised, trials) = (0.015, std::env::var("DECISIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(150));
-    for (process, round, iteration_s, budget_s) in
-        [(0.0005, 0.5, 20e-3, 20.0), (0.02, 0.05, 20e-3, 5.0), (0.02, 0.3, 0.5e-3, 1.0)]
-    {
-        let noise = Noise::Model { process, round, shape: Shape::Gaussian, iteration_s };
-        let called = |seed| decide(&noise, 0.0, seed, budget_s).call;
-        let alarms = (0..trials)
-            .filter(|seed| {
-                let call = called(*seed);
-                matches!(call, Call::As(Difference::Slower | Difference::Faster) | Call::SlowerBeside(_))
-            })
-            .count() as u64;
-        let chance = binomial_upper_tail(alarms, trials, promised);
-        println!("{noise:?} within {budget_s} s: {alarms} of {trials}");
-        assert!(chance > 1e-4, "{noise:?}: {alarms} of {trials}, promised at most {promised}");
-    }
+fn the_promised_error_rates_hold_over_the_mixed_model() {
+    let short = |shape| (Noise::Model { process: 0.003, round: 0.05, shape, iteration_s: 50e-6 }, 5.0);
+    let slow = |process, round, iteration_s, budget_s| {
+        (Noise::Model { process, round, shape: Shape::Gaussian, iteration_s }, budget_s)
+    };
+    let cells = [
+        slow(0.0005, 0.5, 20e-3, 20.0),
+        slow(0.02, 0.05, 20e-3, 5.0),
+        slow(0.02, 0.3, 0.5e-3, 1.0),
+        short(Shape::Lognormal),
+        short(Shape::Outliers),
+        short(Shape::Drift),
+    ];
+    let trials = decisions_wanted(100);
+    let count = |theta: f64, wrong: fn(Call) -> bool| -> u64 {
+        let of_cell = |(noise, budget_s): &(Noise, f64)| {
+            let count = (0..trials).filter(|seed| wrong(decide(noise, theta, *seed, *budget_s).call)).count() as u64;
+            println!("{noise:?} within {budget_s} s, {:+.2} %: {count} of {trials}", 100.0 * theta.exp_m1());
+            count
+        };
+        cells.iter().map(of_cell).sum()
+    };
+    let different =
+        count(0.0, |call| matches!(call, Call::As(Difference::Slower | Difference::Faster) | Call::SlowerBeside(_)));
+    let all = (trials * cells.len() as u64) as f64;
+    assert!(different as f64 <= 0.015 * all, "{different} of {all} equal pairs called different");
+    // The edge of the region, where "the same" is most often wrong.
+    let same = count(0.0101_f64.ln_1p(), |call| call == Call::As(Difference::Same));
+    assert!(same as f64 <= 0.01 * all, "{same} of {all} differences of 1.01 % called the same");
 }
 
 /// `cargo test --release -p ellwand-bench efficiency -- --ignored --nocapture`
@@ -181,7 +198,7 @@ fn short_comparisons_of_equal_things_are_rarely_called_different() {
 fn table_of_the_mixed_model() {
     let width = oracle::width(0.01);
     println!("width of the oracle {width:.2}\n{HEAD}");
-    let decisions = std::env::var("DECISIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
+    let decisions = decisions_wanted(40);
     for iteration_s in [1e-6, 50e-6, 0.5e-3, 20e-3, 0.5] {
         for process in [0.0005, 0.003, 0.02] {
             for round in [0.003, 0.05, 0.5] {
