@@ -348,7 +348,7 @@ mod tests {
         );
         let Ok(Command::Check(check)) = parsed("check") else { panic!("no check") };
         assert_eq!((check.chosen.selection().workloads, check.chosen.cases.seed()), (vec!["*".to_string()], 42));
-        let unknown = registry().select(&["simd".into()]).err().unwrap().to_string();
+        let unknown = registry().select_of_parts(&["simd".into()]).err().unwrap().to_string();
         assert!(unknown.ends_with("'simd' is an implementation; name its workload too: double:simd"), "{unknown}");
         let Ok(Command::Compare(compare)) = parsed("compare a b --rope 20%") else { panic!("no compare") };
         assert_eq!((compare.rope, compare.flag_of_measuring()), (0.2, None));
