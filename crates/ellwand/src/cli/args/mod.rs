@@ -362,6 +362,11 @@ mod tests {
             ("run double --blocks -1", "invalid value '-1' for '--blocks"),
             ("compare a b --rope -1%", "invalid value '-1%' for '--rope <"),
             ("compare a b --at-least -1%", "invalid value '-1%' for '--at-least <PERCENT>': expected a percentage"),
+            (
+                "compare a b --at-least 0%",
+                "invalid value '0%' for '--at-least <PERCENT>': no two times would count as the same",
+            ),
+            ("selfcheck --rope 0", "invalid value '0' for '--rope <PERCENT>': no two times"),
             ("compare a b --at-least=much", "invalid value 'much' for '--at-least <"),
             ("compare a b --at-least 2 --rope 3", "'--rope <PERCENT>' cannot be used with '--at-least <PERCENT>'"),
             ("compare a b --at-least 2 --rope 3", "two names of one option: give one of them"),
