@@ -12,6 +12,7 @@ const SIDES: &str = "Sides";
 
 // No doc comment: clap would print it as the description of the command.
 #[derive(Args)]
+#[command(mut_arg("output", |arg| arg.help("Directory for a record of the verdicts and its reports [default: none]")))]
 pub(crate) struct CompareArgs {
     /// WORKLOAD:IMPLEMENTATION (the same WORKLOAD once) or a record, which only suggests; alone with --baseline; a program
     /// built on Ellwand with --workload; a shell command with --command
