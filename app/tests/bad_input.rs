@@ -42,6 +42,8 @@ fn axes_out_of_range() {
     }
     assert!(!here.path("out").exists(), "nothing was begun");
     here.refused(&["run", "latice"], &["did you mean lattice?"]);
+    here.refused(&["run", "simdd"], &["It is an implementation; name its workload too: lattice-encode:simd\n"]);
+    here.refused(&["list", "simd"], &["'simd' is an implementation; name its workload: lattice-encode\n"]);
     here.refused(&["run", "lattice", "--latice", "D4"], &["--latice"]);
     here.refused(&["run"], &["WORKLOAD"]);
     here.refused(&["chekc"], &["check"]);

@@ -89,7 +89,7 @@ _CHECKS: dict[str, Callable[[str, Any], None]] = {
     "blocks": partial(
         _optional, least=LEAST_BLOCKS, most=MOST_BLOCKS, expected=f"an integer from {LEAST_BLOCKS} to {MOST_BLOCKS}, or None"
     ),
-    "rope": partial(number, least=0.0, most=1.0, expected="a share from 0 to 1, such as 0.01 for 1 %"),
+    "rope": partial(number, least=math.ulp(0.0), most=1.0, expected="a share above 0 and up to 1, such as 0.01 for 1 %"),
     "time": _time,
     "tolerance": _tolerance,
     "setup": _setup,

@@ -89,7 +89,7 @@ def test_the_time_of_a_comparison_is_checked():
         *(({"tolerance": wrong}, TypeError, "absolute, relative") for wrong in (0, 1e-3, None, ("1", 0))),
         *(({"tolerance": wrong}, ValueError, "absolute, relative") for wrong in ((np.nan, 0), (-1, 0), (0, 0, 0), ())),
         ({"rope": None}, TypeError, "a share"),
-        *(({"rope": wrong}, ValueError, "a share from 0 to 1") for wrong in ("x", -1, np.nan, 2)),
+        *(({"rope": wrong}, ValueError, "a share above 0 and up to 1") for wrong in ("x", -1, 0, 0.0, np.nan, 2)),
         *(({"blocks": wrong}, ValueError, "from 2 to 1000") for wrong in (0, 1)),
         ({"blocks": 2.0}, TypeError, "from 2 to 1000"),
         ({"time": 0}, ValueError, "seconds from 0.1"),

@@ -1,14 +1,15 @@
-//! Detects that the machine was suspended while something was measured.
+//! Detects that the machine was suspended, or that its clock stepped back, while something was measured.
 //!
 //! The clock of the slots stops during a suspend, so no time shows it. But the processor wakes with cold caches, cooled
 //! down and at another clock rate, so times before and after must not be compared.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use ellwand_core::record::Outcome;
 use nix::time::{ClockId, clock_gettime};
 
-/// Shortest suspend that counts. Without one the difference of the two clocks is constant, and the readings bound what
+/// Shortest suspend or step back that counts. Without one the difference of the two clocks is constant, and the readings bound what
 /// a preemption between them adds, so the limit only has to exceed the rounding of the clocks; stopping and waking the
 /// devices of a machine takes far longer.
 const LEAST: Duration = Duration::from_millis(1);
@@ -34,12 +35,19 @@ impl Reading {
         let went_on = self.going_on.saturating_sub(start.going_on);
         went_on.saturating_sub(self.after.saturating_sub(start.before))
     }
+
+    /// How far one of the clocks is behind `last`, an earlier reading.
+    fn stepped_back_since(&self, last: &Self) -> Duration {
+        let stops = last.after.max(self.before).saturating_sub(self.before.min(self.after));
+        stops.max(last.going_on.saturating_sub(self.going_on))
+    }
 }
 
 /// Watches for a suspend from its creation on.
 pub(crate) struct Awake {
     clocks: Box<dyn Fn() -> Option<Reading>>,
     start: Option<Reading>,
+    last: Cell<Option<Reading>>,
 }
 
 impl Awake {
@@ -48,14 +56,24 @@ impl Awake {
     }
 
     fn on(clocks: Box<dyn Fn() -> Option<Reading>>) -> Self {
-        Self { start: clocks(), clocks }
+        let start = clocks();
+        Self { clocks, start, last: Cell::new(start) }
     }
 
     /// # Errors
-    /// [`Outcome::Failed`] if the machine was suspended since the watch began.
+    /// [`Outcome::Failed`] if the machine was suspended, or a clock stepped back, since the watch began.
     pub(crate) fn check(&self) -> Result<(), Outcome> {
-        let readings = self.start.zip((self.clocks)());
-        let suspended = readings.map_or(Duration::ZERO, |(start, now)| now.suspended_since(&start));
+        let Some((start, now)) = self.start.zip((self.clocks)()) else { return Ok(()) };
+        let back = self.last.replace(Some(now)).map_or(Duration::ZERO, |last| now.stepped_back_since(&last));
+        if back >= LEAST {
+            let error = format!(
+                "the clock of this machine stepped back by {:.3} s while this was measured, so times around it are wrong; \
+                 measure again, with a monotonic clock",
+                back.as_secs_f64()
+            );
+            return Err(Outcome::Failed { error });
+        }
+        let suspended = now.suspended_since(&start);
         if suspended < LEAST {
             return Ok(());
         }
@@ -126,6 +144,26 @@ mod tests {
         let reason = reason.reason().unwrap();
         assert!(reason.starts_with("the machine was suspended for 12.345 s while this was measured"), "{reason}");
         assert_eq!(Awake::on(Box::new(|| None)).check(), Ok(()), "a system without these clocks");
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_is_no_suspend() {
+        let check = |ran: f64, suspended: f64| {
+            let clocks = fake::Clocks::default();
+            clocks.ran.set(Duration::from_secs(100));
+            let awake = clocks.watched();
+            clocks.ran.set(Duration::from_secs(160));
+            assert_eq!(awake.check(), Ok(()));
+            clocks.ran.set(Duration::from_secs_f64(ran));
+            clocks.suspended.set(Duration::from_secs_f64(suspended));
+            awake.check().map_err(|outcome| outcome.reason().unwrap().to_string())
+        };
+        for (ran, suspended, back) in [(90.0, 0.0, "70.000"), (90.0, 80.0, "70.000"), (150.0, 20.0, "10.000")] {
+            let reason = check(ran, suspended).unwrap_err();
+            assert!(reason.starts_with(&format!("the clock of this machine stepped back by {back} s")), "{reason}");
+        }
+        assert_eq!(check(159.9995, 0.0), Ok(()), "too short");
+        assert!(check(161.0, 20.0).unwrap_err().starts_with("the machine was suspended for 20.000 s"));
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl Plan {
     /// If a name, axis or value is unknown, a case is invalid, or nothing is left to measure.
     pub fn expand(registry: &Registry, selection: &Selection) -> Result<Plan, InputError> {
         let patterns: Vec<String> = selection.parts().map(|(workload, _)| workload.to_string()).collect();
-        let workloads = registry.select(&patterns)?;
+        let workloads = registry.select_of_parts(&patterns)?;
         check_axes_known(&workloads, selection)?;
         check_size_known(&workloads, selection)?;
         check_implementations_known(registry, &workloads, selection)?;

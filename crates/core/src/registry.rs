@@ -6,7 +6,7 @@ use crate::axis::Axis;
 use crate::case::Case;
 use crate::ceiling::CeilingCase;
 use crate::device::{Device, DeviceKind};
-use crate::error::{DeviceError, InputError};
+use crate::error::{DeviceError, InputError, nearest};
 use crate::implementation::Implementation;
 use crate::view::View;
 use crate::workload::Workload;
@@ -160,9 +160,25 @@ impl Registry {
     /// # Errors
     /// If a pattern matches nothing; the error suggests the nearest name.
     pub fn select(&self, patterns: &[String]) -> Result<Vec<Arc<dyn Workload>>, InputError> {
+        self.selected(patterns, |one| format!("name its workload: {}", one.workload))
+    }
+
+    /// Like [`select`](Self::select), for callers that accept `WORKLOAD:IMPLEMENTATION` and pass the part before the `:`.
+    ///
+    /// # Errors
+    /// Those of `select`; for the name of an implementation, the error suggests `WORKLOAD:IMPLEMENTATION`.
+    pub fn select_of_parts(&self, patterns: &[String]) -> Result<Vec<Arc<dyn Workload>>, InputError> {
+        self.selected(patterns, |one| format!("name its workload too: {}:{}", one.workload, one.name))
+    }
+
+    fn selected(
+        &self,
+        patterns: &[String],
+        instead: fn(&Implementation) -> String,
+    ) -> Result<Vec<Arc<dyn Workload>>, InputError> {
         for pattern in patterns {
             if !self.workloads.iter().any(|workload| selects(pattern, workload.as_ref())) {
-                return Err(self.unknown(pattern));
+                return Err(self.unknown(pattern, instead));
             }
         }
         Ok(self
@@ -181,19 +197,22 @@ impl Registry {
         workloads.chain(implementations).chain(axes.map(|name| unaddressable("axis", name))).flatten().next()
     }
 
-    fn unknown(&self, pattern: &str) -> InputError {
-        let mut names: Vec<&str> = self.workloads.iter().map(|workload| workload.name()).collect();
-        names.extend(self.workloads.iter().flat_map(|workload| workload.groups()));
-        names.extend(self.implementations.iter().map(|one| one.name.as_str()));
+    fn unknown(&self, pattern: &str, instead: fn(&Implementation) -> String) -> InputError {
         let error = InputError::new(
             "WORKLOAD",
             format!("'{pattern}' matches no workload and no group"),
             "a name that `list` shows, a group, or a pattern with '*'",
         );
-        match self.implementations.iter().find(|one| one.name == pattern) {
-            Some(one) => error
-                .help(format!("'{pattern}' is an implementation; name its workload too: {}:{pattern}", one.workload)),
-            None => error.near(pattern, names),
+        let mut names: Vec<&str> = self.workloads.iter().map(|workload| workload.name()).collect();
+        names.extend(self.workloads.iter().flat_map(|workload| workload.groups()));
+        let selectable = names.len();
+        names.extend(self.implementations.iter().map(|one| one.name.as_str()));
+        let Some(near) = nearest(pattern, names.iter().copied()) else { return error };
+        // A name of an implementation alone would be refused too.
+        match self.implementations.iter().find(|one| one.name == near && !names[..selectable].contains(&near)) {
+            Some(one) if near == pattern => error.help(format!("'{near}' is an implementation; {}", instead(one))),
+            Some(one) => error.help(format!("did you mean {near}? It is an implementation; {}", instead(one))),
+            None => error.help(format!("did you mean {near}?")),
         }
     }
 }

@@ -293,6 +293,10 @@ fn a_verdict_states_how_many_values_were_compared() {
     let of = |suite: Suite<Vec<u32>, Vec<u32>>| checked(&Registry::from(suite), "std");
     let equal = of(numbers());
     assert_eq!((equal.compared, equal.detail.as_str()), (Some(Compared::all(50)), "50 values agree"));
+    let texts = suite("sort").input(|_, _| 7_u8).implementation("std", |x| Some(x.to_string()));
+    let texts = checked(&Registry::from(texts), "std");
+    assert_eq!((texts.passed, texts.compared, texts.max_error), (true, None, Some(0.0)), "{texts:?}");
+    assert_eq!(texts.detail, "the whole answer agrees, compared by `==`");
     let sampled = of(numbers().judge(|expected, got| match expected[..5] == got[..5] {
         true => Ok(Compared { values: 5, of: got.len() as u64 }),
         false => Err("its first values differ".into()),

@@ -15,7 +15,7 @@ use super::given::{Array, arrays_of};
 use super::output;
 
 /// Workloads without a group follow those with one; workloads that measure the machine come last.
-const UNGROUPED: &str = "workloads";
+const UNGROUPED: &str = "without a group";
 const LAST: [&str; 2] = [UNGROUPED, "calibration"];
 
 pub(super) fn list(registry: &Registry, args: &ListArgs) -> Outcome {
@@ -50,8 +50,8 @@ fn write_overview(workloads: &[Arc<dyn Workload>], out: &mut dyn Write) -> io::R
     }
     groups.sort_by_key(|name| LAST.iter().position(|last| last == name));
     let column = workloads.iter().map(|workload| workload.name().len()).max().unwrap_or(0);
-    for name in groups {
-        writeln!(out, "{name}")?;
+    for &name in &groups {
+        writeln!(out, "{}", heading(name, &groups))?;
         for workload in workloads.iter().filter(|workload| group(workload) == name) {
             let head = format!("  {:column$}  ", workload.name());
             writeln!(out, "{}", wrap(&head, workload.about(), output::width(), head.len()))?;
@@ -59,6 +59,12 @@ fn write_overview(workloads: &[Arc<dyn Workload>], out: &mut dyn Write) -> io::R
         writeln!(out)?;
     }
     Ok(())
+}
+
+/// The heading of a group. If no other workload has a group either, it is "workloads".
+fn heading<'a>(name: &'a str, groups: &[&str]) -> &'a str {
+    let grouped = groups.iter().any(|group| !LAST.contains(group));
+    if name == UNGROUPED && !grouped { "workloads" } else { name }
 }
 
 fn write_devices(registry: &Registry, out: &mut dyn Write) -> io::Result<()> {
@@ -210,4 +216,16 @@ fn as_json(registry: &Registry, workload: &dyn Workload) -> Value {
 
 fn array_as_json(Array { port, only_with }: &Array) -> Value {
     json!({ "name": port.name, "dtype": port.dtype.name(), "shape": port.shape, "about": port.about, "required": port.required, "only_with": only_with })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ungrouped_workloads_have_their_own_heading_next_to_groups() {
+        let headings = |groups: &[&'static str]| groups.iter().map(|name| heading(name, groups)).collect::<Vec<_>>();
+        assert_eq!(headings(&["lattice", UNGROUPED, "calibration"]), ["lattice", "without a group", "calibration"]);
+        assert_eq!(headings(&[UNGROUPED, "calibration"]), ["workloads", "calibration"]);
+    }
 }

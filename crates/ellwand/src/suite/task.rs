@@ -130,16 +130,18 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
                 Verdict { compared: Some(compared), ..Verdict::right(detail) }.of_something()
             }
             Ok(None) if self.judge.is_some() => {
-                let values = count(&*answer);
-                Verdict::right(format!(
-                    "the suite's judge accepts it, an answer of {values} values, and does not count what it compares"
-                ))
+                let size =
+                    count(&*answer).map_or_else(String::new, |values| format!(", an answer of {values} values,"));
+                Verdict::right(format!("the suite's judge accepts it{size} and does not count what it compares"))
             }
             Ok(None) if is_empty(expected) => Verdict::wrong(
                 "neither its answer nor the reference has a value, so nothing is compared; let it return what it computed, leave \
                  this case out, or compare such answers with `.judge`",
             ),
-            Ok(None) => Verdict::agree(Compared::all(count(expected).max(1)), 0.0),
+            Ok(None) => match count(expected) {
+                Some(values) => Verdict::agree(Compared::all(values), 0.0),
+                None => Verdict { max_error: Some(0.0), ..Verdict::right("the whole answer agrees, compared by `==`") },
+            },
         }
     }
 
@@ -203,28 +205,7 @@ pub(super) fn digest(value: &dyn Debug) -> u64 {
 
 /// True for a value without any part that could differ: `()`, empty lists and texts, and lists of these.
 pub(super) fn is_empty<O: Debug>(value: &O) -> bool {
-    size_of::<O>() == 0 || shows_no_value(value)
-}
-
-/// True if the `Debug` text consists of brackets with nothing between them.
-fn shows_no_value(value: &dyn Debug) -> bool {
-    struct Brackets {
-        quoted: bool,
-    }
-    impl fmt::Write for Brackets {
-        /// Fails at the first character of a value.
-        fn write_str(&mut self, text: &str) -> fmt::Result {
-            text.chars().try_for_each(|c| match c {
-                '"' => {
-                    self.quoted = !self.quoted;
-                    Ok(())
-                }
-                c if !self.quoted && "[](){}, ".contains(c) => Ok(()),
-                _ => Err(fmt::Error),
-            })
-        }
-    }
-    write!(Brackets { quoted: false }, "{value:?}").is_ok()
+    size_of::<O>() == 0 || count(value) == Some(0)
 }
 
 /// Characters of the `Debug` text of an answer shown in a message, and bytes of them before the first difference.

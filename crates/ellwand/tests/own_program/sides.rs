@@ -29,6 +29,8 @@ pub(crate) fn what_cannot_be_compared_is_refused() {
         (&["compare", "double", "double:plain"], &["BASE", "double has no implementation 'double'"]),
         (&["compare", ":plain", "double:plain"], &["BASE", "names no implementation", "for example double:plain"]),
         (&["run", "double:plian"], &["WORKLOAD", "did you mean double:plain?"]),
+        (&["run", "duble"], &["WORKLOAD: 'duble' matches", "did you mean double?\n"]),
+        (&["run", "plian"], &["did you mean plain? It is an implementation; name its workload too: double:plain\n"]),
         (&["compare", "double:plian", "double:plain"], &["BASE", "did you mean double:plain?"]),
         (&["compare", "duble:plain", "duble:plain"], &["did you mean double?"]),
         (&["compare", "double:plain", "other:plain"], &["CANDIDATE", "no workload 'other'"]),

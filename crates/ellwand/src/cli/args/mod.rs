@@ -348,7 +348,7 @@ mod tests {
         );
         let Ok(Command::Check(check)) = parsed("check") else { panic!("no check") };
         assert_eq!((check.chosen.selection().workloads, check.chosen.cases.seed()), (vec!["*".to_string()], 42));
-        let unknown = registry().select(&["simd".into()]).err().unwrap().to_string();
+        let unknown = registry().select_of_parts(&["simd".into()]).err().unwrap().to_string();
         assert!(unknown.ends_with("'simd' is an implementation; name its workload too: double:simd"), "{unknown}");
         let Ok(Command::Compare(compare)) = parsed("compare a b --rope 20%") else { panic!("no compare") };
         assert_eq!((compare.rope, compare.flag_of_measuring()), (0.2, None));
@@ -362,6 +362,11 @@ mod tests {
             ("run double --blocks -1", "invalid value '-1' for '--blocks"),
             ("compare a b --rope -1%", "invalid value '-1%' for '--rope <"),
             ("compare a b --at-least -1%", "invalid value '-1%' for '--at-least <PERCENT>': expected a percentage"),
+            (
+                "compare a b --at-least 0%",
+                "invalid value '0%' for '--at-least <PERCENT>': no two times would count as the same",
+            ),
+            ("selfcheck --rope 0", "invalid value '0' for '--rope <PERCENT>': no two times"),
             ("compare a b --at-least=much", "invalid value 'much' for '--at-least <"),
             ("compare a b --at-least 2 --rope 3", "'--rope <PERCENT>' cannot be used with '--at-least <PERCENT>'"),
             ("compare a b --at-least 2 --rope 3", "two names of one option: give one of them"),

@@ -97,8 +97,7 @@ impl Cases {
 // How `run` and `compare` measure, and what they store.
 #[derive(Args)]
 pub(crate) struct Session {
-    /// Directory for all results, or (`run`) a file for the --format, such as r.json [default: none; `run`:
-    /// ellwand-out/WORKLOAD-DATE-TIME]
+    /// Directory for all results, or a file for the --format, such as r.json [default: ellwand-out/WORKLOAD-DATE-TIME]
     #[arg(short, long, visible_alias = "output-dir", value_name = "DIR", value_parser = directory())]
     pub(crate) output: Option<PathBuf>,
     /// Replace the record and the reports in the directory
@@ -137,4 +136,21 @@ pub(crate) struct Reports {
     /// Show every column, case, reading and finding
     #[arg(long)]
     pub(crate) full: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn help_of_output_differs_between_run_and_compare() {
+        let line = super::super::Line::command();
+        let help = |command| {
+            let arguments = line.find_subcommand(command).unwrap().get_arguments();
+            arguments.filter(|arg| arg.get_id() == "output").map(|arg| arg.get_help().unwrap().to_string()).collect()
+        };
+        let [run, compare]: [String; 2] = ["run", "compare"].map(help);
+        assert!(run.contains("a file for the --format") && run.contains("default: ellwand-out/"), "{run}");
+        assert!(compare.starts_with("Directory for a record") && compare.contains("default: none"), "{compare}");
+    }
 }

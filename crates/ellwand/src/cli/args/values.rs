@@ -105,6 +105,16 @@ pub(super) fn share(text: &str) -> Result<f64, &'static str> {
     }
 }
 
+/// The region of practical equivalence of verdicts, as a share: above zero, because no two measured times are equal.
+pub(super) fn region(text: &str) -> Result<f64, &'static str> {
+    match share(text) {
+        Ok(0.0) => {
+            Err("no two times would count as the same; expected a percentage above 0 and up to 100, such as 0.5")
+        }
+        share => share,
+    }
+}
+
 /// A part of a tolerance: a finite number of at least 0.
 pub(super) fn tolerance(text: &str) -> Result<f64, &'static str> {
     let found = text.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0);
@@ -146,6 +156,14 @@ mod tests {
         }
         for text in ["", "much", "-1", "101", "nan", "inf"] {
             assert!(share(text).unwrap_err().contains("percentage"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_region_of_zero_is_refused() {
+        assert_eq!((region("0.5%"), region("100"), region("much")), (Ok(0.005), Ok(1.0), share("much")));
+        for text in ["0", "0%", "-0", "0.0 %", "1e-400"] {
+            assert!(region(text).unwrap_err().contains("above 0 and up to 100, such as 0.5"), "{text}");
         }
     }
 

@@ -5,13 +5,14 @@ use ellwand_bench::plan::Selection;
 use ellwand_core::{Caches, InputError};
 
 use super::shared::{Cases, Session, TimeLimit};
-use super::values::{FailOn, Form, age, integer, named, seconds, share};
+use super::values::{FailOn, Form, age, integer, named, region, seconds};
 
 /// The heading of the flags that say what the sides are.
 const SIDES: &str = "Sides";
 
 // No doc comment: clap would print it as the description of the command.
 #[derive(Args)]
+#[command(mut_arg("output", |arg| arg.help("Directory for a record of the verdicts and its reports [default: none]")))]
 pub(crate) struct CompareArgs {
     /// WORKLOAD:IMPLEMENTATION (the same WORKLOAD once) or a record, which only suggests; alone with --baseline; a program
     /// built on Ellwand with --workload; a shell command with --command
@@ -47,7 +48,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, help_heading = SIDES)]
     pub(crate) across_machines: bool,
     /// Region of practical equivalence: smaller differences count as the same; a larger region decides sooner
-    #[arg(long, visible_alias = "at-least", value_name = "PERCENT", value_parser = share, default_value = "1")]
+    #[arg(long, visible_alias = "at-least", value_name = "PERCENT", value_parser = region, default_value = "1")]
     pub(crate) rope: f64,
     /// Time limit of a case, which ends sooner if decided or if the forecast says that it cannot be [default: 20s]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
@@ -141,7 +142,7 @@ pub(crate) struct SelfcheckArgs {
     #[arg(long, value_name = "SECONDS", value_parser = integer(1..=86_400_u64))]
     pub(crate) budget: Option<u64>,
     /// Region of practical equivalence: smaller differences count as the same
-    #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "1")]
+    #[arg(long, value_name = "PERCENT", value_parser = region, default_value = "1")]
     pub(crate) rope: f64,
     /// Format of the result on stdout
     #[arg(long, value_name = "FORMAT", value_parser = named(Form::ROWS), default_value = "table")]
