@@ -44,7 +44,7 @@ fn with(here: &Box, folder: &Path, settings: &[(&str, &str)], args: &[&str]) -> 
 }
 
 #[test]
-fn a_driver_that_cannot_be_used_is_a_reason_in_words_and_never_a_panic() {
+fn an_unusable_driver_gives_a_reason_and_never_a_panic() {
     let here = Box::default();
     let Some(folder) = driver(&here, &[]) else { return };
     for (settings, parts) in [
@@ -90,7 +90,7 @@ fn a_driver_that_cannot_be_used_is_a_reason_in_words_and_never_a_panic() {
 }
 
 #[test]
-fn a_device_by_its_index_is_found_and_a_wrong_index_is_refused_with_those_there_are() {
+fn a_device_is_found_by_index_and_a_wrong_index_is_refused_with_the_valid_ones() {
     let here = Box::default();
     let Some(folder) = driver(&here, &[]) else { return };
     let two = [("DRIVER_DEVICES", "2")];

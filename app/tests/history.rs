@@ -89,7 +89,7 @@ fn runs_are_added_listed_shown_plotted_and_exported() {
 }
 
 #[test]
-fn what_is_no_history_or_no_record_is_refused() {
+fn files_that_are_no_history_or_record_are_refused() {
     let here = Box::default();
     here.refused(&["history", "list"], &["ellwand-history holds no history", "history add"]);
     here.write("page.jsonl", b"{\"kind\":\"page\"}\n");

@@ -56,7 +56,7 @@ fn kept(here: &Box) -> usize {
 }
 
 #[test]
-fn ctrl_c_keeps_the_record_and_says_how_to_go_on() {
+fn ctrl_c_keeps_the_record_and_prints_the_command_that_resumes() {
     let here = Box::default();
     let child = begun(&here);
     signal(&child, "INT");
@@ -341,7 +341,7 @@ fn ctrl_c_promises_to_keep_only_what_is_kept() {
 }
 
 #[test]
-fn ctrl_c_in_a_check_keeps_the_rows_that_were_told_and_says_how_many_are_missing() {
+fn ctrl_c_in_a_check_keeps_the_printed_rows_and_counts_the_missing_ones() {
     use std::io::{BufRead, BufReader, Read};
     let here = Box::default();
     let batches: Vec<String> = (1..=5000).map(|batch| batch.to_string()).collect();
@@ -367,7 +367,7 @@ fn ctrl_c_in_a_check_keeps_the_rows_that_were_told_and_says_how_many_are_missing
 }
 
 #[test]
-fn ctrl_c_in_a_self_check_tells_what_was_decided_and_keeps_no_certificate() {
+fn ctrl_c_in_a_self_check_reports_its_decisions_and_stores_no_certificate() {
     use std::io::{BufRead, BufReader, Read};
     let here = Box::default();
     let mut child = here

@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn each_run_follows_a_preparation_of_its_own() {
+    fn each_run_follows_its_own_preparation() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("fresh").display().to_string();
         // Fails unless the preparation has made the file since the last run.
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn first_runs_say_what_time_is_needed() {
+    fn first_runs_show_how_much_time_is_needed() {
         let NoDecision::OutOfTime(Some(needed_s)) = ended(["sleep 0.5", "sleep 0.5"], false, 2.0) else {
             panic!("the time is not enough, and what is enough is known")
         };
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_that_differs_is_told() {
+    fn the_first_line_that_differs_is_named() {
         assert_eq!(difference(b"a\nb\n", b"a\nb\n"), None);
         assert_eq!(
             difference(b"a\nb\n", b"a\nc\n").unwrap(),

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_are_made_once_for_the_processors_that_may_be_used_and_hold_pages_of_their_own() {
+    fn buffers_are_made_once_per_usable_processor_with_separate_pages() {
         let mut flush = Flush::default();
         let asked = std::cell::Cell::new(0);
         let caches = || {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_not_there_is_told() {
+    fn an_allocation_that_fails_is_an_error() {
         let problem = Flush::default().run(&|| vec![cache("L3", 1 << 60, 1)]).unwrap_err();
         assert!(problem.to_string().contains("bytes of memory"), "{problem}");
     }

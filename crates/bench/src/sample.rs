@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_too_short_for_the_clock_say_so() {
+    fn slots_too_short_for_the_clock_have_a_remark() {
         let of = |iterations, wall_ns| remarks(&[Sample { iterations, wall_ns, ..Sample::default() }; 3]);
         assert_eq!(
             of(64, 640),
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn counted_slots_hold_exactly_what_was_asked_for() {
+    fn counted_slots_have_exactly_the_requested_iterations() {
         let found = Slot { lead: 40, ..Slot::whole(500, 500_000) };
         let of = |warm_up, iterations, most| found.counted(Counts { warm_up, iterations }, most, Some(10_000));
         let slot = |lead, iterations, parts| Slot { lead, parts, ..Slot::whole(iterations, iterations * 1000) };
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_cut_into_equal_parts_no_shorter_than_the_clock_can_tell() {
+    fn slots_are_cut_into_equal_parts_that_the_clock_can_time() {
         let sized = |iterations, parts, cost_ns| Slot { parts, ..Slot::whole(iterations, cost_ns) };
         // 200 iterations of 1 us: five parts of forty.
         assert_eq!(Slot::whole(200, 200_000).cut(Some(10_000)), sized(200, 5, 200_000));

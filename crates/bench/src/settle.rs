@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_curves_settle_where_a_reader_would_say() {
+    fn recorded_curves_settle_where_a_reader_would_expect() {
         // Iteration times in us after a switch for four arms: scale of 6 MiB on Zen 4, the same and a parser on Zen 3,
         // and a chain of multiplications on Zen 3 in steps of three iterations.
         let zen4 = [471.0, 281.0, 199.0, 161.0, 157.0, 156.0, 156.0, 155.0, 156.0, 156.0, 157.0, 156.0];
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_settles_says_so_and_is_bounded() {
+    fn a_curve_that_never_settles_is_marked_and_bounded() {
         let forever = falling(400.0, 100.0, 40.0, 80, 0.01);
         let settling = learned(&[forever.clone(), forever.clone(), forever]);
         assert!(settling.unsettled && settling.untimed <= 80, "{settling:?}");

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_loaded_for_more_than_fits() {
+    fn no_slot_loads_more_iterations_than_fit() {
         let few = Seen { most: 2, ..seen(50e3, 2, 2) };
         assert_eq!(shapes(alike([few, seen(51e3, 4, 4)], SLOT)), Some([(2, 2); 2]));
         let one = Seen { most: 1, ..seen(50e3, 1, 1) };
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_part_tells_the_time() {
+    fn the_fastest_part_gives_the_time() {
         let cut = Sample { iterations: 6, parts: Some(3), fastest_ns: Some(100), wall_ns: 900, ..Sample::default() };
         let whole = Sample { iterations: 2, wall_ns: 90, ..Sample::default() };
         let device = Sample { iterations: 2, wall_ns: 10, device_ns: Some(80), ..Sample::default() };

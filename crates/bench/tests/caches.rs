@@ -176,7 +176,7 @@ fn a_device_that_cannot_flush_is_unsupported_with_the_reason_and_nothing_is_time
 }
 
 #[test]
-fn what_can_be_told_from_nothing_is_measured_in_slots_of_the_same_shape() {
+fn the_resolution_of_cold_runs_is_measured_in_flushed_slots() {
     let (registry, log) = registry(true);
     let _ = resolutions(&registry, &Settings { caches: Caches::Cold, ..settings() });
     assert!(log.calls().windows(3).any(|calls| calls == ["flush", "start", "end"]), "{:?}", log.calls());

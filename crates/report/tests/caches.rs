@@ -88,7 +88,7 @@ fn every_format_names_cold_caches_and_none_names_warm_ones_in_a_table() {
 }
 
 #[test]
-fn what_is_read_out_of_cold_caches_is_held_against_main_memory() {
+fn cold_reads_are_compared_with_main_memory() {
     let row = |caches| {
         let report = Report::from_records(&[record(caches, 20e-6)], &Options::default()).unwrap();
         report.workloads[0].rows[0].clone()

@@ -267,7 +267,7 @@ fn distortion_is_drawn_against_rate_where_the_rate_varies() {
 }
 
 #[test]
-fn a_device_has_a_roofline_of_its_own_with_its_own_roofs() {
+fn a_device_has_a_separate_roofline_with_its_own_roofs() {
     use ellwand_core::{CeilingKind, Work};
     let case = common::lattice_case("w", 10);
     let work = Work::items("vectors", 10).flops(600.0).bytes(160, 20);

@@ -99,14 +99,14 @@ fn no_counter_is_advised_that_the_machine_does_not_have() {
 }
 
 #[test]
-fn a_share_above_the_ceiling_is_told_and_not_clamped() {
+fn a_share_above_the_ceiling_is_reported_and_not_clamped() {
     let d = placed(&stream(36e9));
     assert_eq!(d.limit, ellwand_report::Limit::AboveCeiling);
     assert!((d.share - 1.5).abs() < 0.05 && d.changes.is_empty(), "{d:#?}");
 }
 
 #[test]
-fn operations_that_were_counted_take_the_place_of_those_that_the_case_may_need() {
+fn counted_operations_replace_those_that_the_case_may_need() {
     // Counting all of them would give twice the peak rate.
     let peak = 100e9;
     let required = Work::items("x", 1).flops(2.0 * peak * 1e-3);
@@ -261,7 +261,7 @@ fn a_cost_near_the_time_explains_all_of_it_and_one_far_above_nothing() {
 }
 
 #[test]
-fn waits_are_held_against_the_time_of_their_own_samples() {
+fn waits_are_compared_with_the_time_of_their_own_samples() {
     use ellwand_report::Limit;
     let ran = |seconds: f64| {
         common::measured(&common::lattice_case("w", 1000), "parallel", seconds, Work::items("things", 1))
@@ -313,7 +313,7 @@ fn what_is_called_overhead_is_a_few_empty_calls() {
 }
 
 #[test]
-fn words_fit_the_share() {
+fn the_finding_is_worded_by_its_share() {
     use ellwand_report::Limit;
     let half = stream(12e9);
     let finding = speaks("bound-by", std::slice::from_ref(&half));
@@ -401,7 +401,7 @@ fn the_rate_of_one_lane_is_named() {
 }
 
 #[test]
-fn processors_that_threads_leave_idle_or_lose_are_told_apart() {
+fn idle_threads_and_preempted_threads_are_distinguished() {
     use ellwand_report::Limit;
     let mut idle = common::measured(&common::lattice_case("w", 1000), "parallel", 20e-3, Work::items("x", 1));
     for sample in &mut idle.samples {

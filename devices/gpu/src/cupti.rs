@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_library_that_is_missing_or_another_is_told_by_name() {
+    fn a_missing_or_wrong_library_is_named() {
         let missing = Cupti::open(Path::new("libellwand-has-none.so")).err().unwrap();
         assert!(missing.to_string().contains("libellwand-has-none.so"), "{missing}");
         let other = Cupti::open(Path::new("libc.so.6")).unwrap();
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_who_may_not_look_is_told_what_decides_that() {
+    fn missing_permission_names_the_setting_that_grants_it() {
         let library = Cupti::open(Path::new("libc.so.6")).unwrap();
         assert_eq!(library.check_status("cuptiActivityEnable", 0), Ok(()));
         let refused = library.check_status("cuptiActivityEnable", 35).unwrap_err().to_string();

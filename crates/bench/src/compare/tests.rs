@@ -3,7 +3,7 @@ use ellwand_core::record::Sample;
 use super::*;
 
 #[test]
-fn looks_end_where_they_are_told_to() {
+fn looks_end_at_the_given_number_of_blocks() {
     assert_eq!(looks(None), LOOKS);
     assert_eq!(looks(Some(2)), [2]);
     assert_eq!(looks(Some(6)), [6]);

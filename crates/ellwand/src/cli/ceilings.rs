@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_and_all_threads_cross_at_sizes_of_their_own() {
+    fn one_thread_and_all_threads_have_separate_crossings() {
         let registry = calibrated(&Registry::new());
         let caches = vec![Cache { level: "L3".into(), bytes: 32 << 20, shared_by: 2 }];
         let here = Environment { cores: 2, caches, ..Environment::default() };

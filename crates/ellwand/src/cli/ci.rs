@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_was_judged_in_part_says_so() {
+    fn an_answer_that_was_judged_in_part_is_marked() {
         let record = include_str!("../../../../testdata/records/v1.jsonl");
         let mut lines = record.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
         let mut measured =

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn slips_are_told_by_the_commands() {
+fn mistakes_in_a_suite_are_errors_of_its_commands() {
     let axis = || Axis::int("n", "numbers", 0, 10_000, 50);
     let twofold =
         suite("sort").axis(axis()).axis(axis()).input(|_, _| vec![0_u32]).implementation_mut("std", |v| v.sort());

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn points_that_stand_close_are_named_beside_lines_and_one_another() {
+    fn labels_of_close_points_overlap_neither_lines_nor_each_other() {
         let fonts = Fonts::load().unwrap();
         let plot = Area { left: 0.0, top: 0.0, right: 800.0, bottom: 600.0 };
         let points: Vec<Label<'_>> = ["one", "two", "three", "four"]

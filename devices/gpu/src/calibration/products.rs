@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_tile_takes_is_counted_and_it_says_what_it_is_the_limit_of() {
+    fn a_tile_counts_its_operations_and_names_its_ceiling() {
         let (registry, case, _) = case_and_inputs(3, 5);
         let task = registry.find(NAME).unwrap();
         let work = task.work(&case);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_units_for_it_says_so() {
+    fn implementations_without_matrix_units_are_unsupported_with_the_reason() {
         let (registry, case, inputs) = case_and_inputs(1, 1);
         for (name, why) in [("simd", "widened to f32"), ("wgpu", "WGSL")] {
             let row = registry.implementations(NAME).into_iter().find(|row| row.name == name).unwrap();

@@ -20,7 +20,7 @@ fn add(@builtin(workgroup_id) at: vec3<u32>) { y[at.x] += by.x; }
 };
 
 #[test]
-fn a_shader_that_does_not_compile_is_told_with_its_line() {
+fn errors_in_a_shader_name_its_line() {
     static WRONG: Source = Source {
         name: "wrong.wgsl",
         text: "\n\n@compute @workgroup_size(1) fn f() { let x: u32 = 1.5; }\n",

@@ -118,7 +118,7 @@ fn blocks_may_count_in_one_word_and_not_write_it() {
 }
 
 #[test]
-fn who_arrives_at_a_barrier_of_a_part_hands_over_what_it_did_before() {
+fn arriving_at_a_partial_barrier_publishes_earlier_writes() {
     let run = |knob| launch("parted", Grid::line(1, 64), 32, |_, out, _| (vec![out, wrong(knob)], None));
     let Some(fine) = run("right") else { return };
     assert_eq!(fine.said, None);

@@ -75,7 +75,7 @@ mod tests {
     use ellwand_bench::selfcheck::trials;
 
     #[test]
-    fn what_is_left_is_foretold_from_what_was_taken_and_never_beyond_the_budget() {
+    fn the_remaining_time_is_forecast_from_past_decisions_and_bounded_by_the_budget() {
         let trials = trials(true, false);
         let planned: u32 = trials.iter().map(|trial| trial.decisions).sum();
         let mut ahead = Ahead::new(&trials, None);
