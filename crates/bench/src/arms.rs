@@ -30,7 +30,7 @@ const START_S: f64 = 0.016;
 /// Cost of a turn besides its slot and head (messages, context switches, counters), in seconds. A deliberately high
 /// estimate.
 const SWITCH_S: f64 = 1e-4;
-/// Fewest and most rounds per block: enough for a median, and no more than are worth their time.
+/// Minimum and maximum number of rounds per block: enough for a median, and no more than are worth their time.
 const ROUNDS: (u64, u64) = (6, 24);
 /// Factor on the maximum number of rounds in a long block: enough that a rare slow mode shows up in nearly every block.
 const LONGER: u64 = 4;
@@ -40,7 +40,7 @@ const MANY: u64 = 8;
 /// Rounds per block of long runs. The first run of each process and its check take as long as a slot, so beyond this
 /// another process is worth more than another round.
 const LONG_ROUNDS: u64 = 3;
-/// Fewest rounds of a block whose length the comparison chose: two show how much rounds scatter.
+/// Minimum number of rounds of a block whose length the comparison chose: two show how much rounds scatter.
 const FEWEST: u64 = 2;
 /// Rounds after which a slow block ends. On a busy machine, waiting for the processor between slots costs more than the
 /// slots, and rounds within one block are not replicates.
@@ -114,7 +114,7 @@ pub fn compare(
 struct Length {
     /// True if every run is long enough to be a slot by itself.
     long: bool,
-    /// Fewest rounds; a block with fewer does not count.
+    /// Minimum number of rounds; a block with fewer does not count.
     fewest: u64,
     /// Rounds of a usual block.
     usual: u64,
@@ -349,8 +349,8 @@ impl Arms<'_> {
     }
 }
 
-/// Most rounds of a usual block if each takes this long: a slow block ends early, and the pace must not count on rounds that
-/// the block will not have.
+/// Maximum number of rounds of a usual block if each takes `round`: a slow block ends early, and the pace must not
+/// count on rounds that the block will not have.
 fn before_slow(round: Duration) -> u64 {
     (LONG_BLOCK.div_duration_f64(round.max(Duration::from_nanos(1))).ceil() as u64).max(ENOUGH_ROUNDS)
 }

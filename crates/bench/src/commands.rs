@@ -29,7 +29,7 @@ use crate::worker::shared::unnamed;
 
 /// Poll interval of the interrupt flag while a command runs.
 const GLANCE: Duration = Duration::from_millis(100);
-/// Most runs of each command in a block of usual length.
+/// Maximum number of runs of each command in a block of usual length.
 const RUNS: f64 = 5.0;
 /// Number of blocks that should fit into the time, unless a block of one run each is too long for that.
 const BLOCKS: f64 = 24.0;

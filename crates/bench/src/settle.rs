@@ -40,7 +40,7 @@ const LONGER: f64 = 4.0;
 /// or the arm, not from the switch.
 const REFILL: f64 = 5e9;
 const SHORTEST_BOUND_NS: f64 = 3e6;
-/// Fewest steps that form a curve. Iterations too long for that are longer than any settling.
+/// Minimum number of steps that form a curve. Iterations too long for that are longer than any settling.
 const FEWEST_STEPS: usize = 3;
 /// Steps averaged before comparison with the settled level.
 const WINDOW: usize = 3;
@@ -52,7 +52,7 @@ const FALLING: f64 = 0.02;
 const TIMED_PER_UNTIMED: f64 = 2.0;
 /// Slots are unsettled if most of them have a first part slower than their median part by more than this share.
 const DRIFT: f64 = 0.05;
-/// Fewest slots needed to detect that.
+/// Minimum number of slots needed to detect that.
 const DRIFT_SLOTS: usize = 6;
 
 /// Warning for an arm whose slots still start slow.

@@ -8,7 +8,7 @@
 use ellwand_core::record::Sample;
 
 use crate::calibrate::unlearnt;
-use crate::sample::{MOST_PARTS, Slot};
+use crate::sample::{MAX_PARTS, Slot};
 
 /// Iteration times within this ratio get the same number of iterations.
 const NEAR: f64 = 1.3;
@@ -23,7 +23,7 @@ pub(crate) struct Seen {
     pub(crate) slot: Slot,
     /// Iteration time in the fastest of all parts, in nanoseconds.
     pub(crate) iteration_ns: f64,
-    /// Most iterations that can be loaded at once.
+    /// Maximum number of iterations that can be loaded at once.
     pub(crate) most: u64,
     /// Shortest part that its device can time; `None` if slots are not cut.
     pub(crate) finest_part_ns: Option<u64>,
@@ -71,7 +71,7 @@ pub(crate) fn alike(seen: [Seen; 2], slot_ns: u64) -> Option<[Slot; 2]> {
         return None;
     }
     let finest = seen[0].finest_part_ns.zip(seen[1].finest_part_ns).map(|(a, b)| a.max(b) as f64);
-    let part_ns = finest.map_or(slot_ns, |finest| finest.max(slot_ns / MOST_PARTS as f64)).max(slowest);
+    let part_ns = finest.map_or(slot_ns, |finest| finest.max(slot_ns / MAX_PARTS as f64)).max(slowest);
     let near = slowest <= NEAR * fastest;
     let iterations = |seen: &Seen| {
         let wanted = if near { (part_ns / slowest).ceil() } else { (part_ns / seen.iteration_ns).round() };
@@ -84,7 +84,7 @@ pub(crate) fn alike(seen: [Seen; 2], slot_ns: u64) -> Option<[Slot; 2]> {
     let longest = (each[0] as f64 * times[0]).max(each[1] as f64 * times[1]);
     let parts = if finest.is_some() { (slot_ns / longest).ceil() as u64 } else { 1 };
     let loaded = (seen[0].most / each[0]).min(seen[1].most / each[1]);
-    let parts = parts.clamp(1, MOST_PARTS).min(loaded.max(1));
+    let parts = parts.clamp(1, MAX_PARTS).min(loaded.max(1));
     let wanted = [0, 1].map(|arm| {
         let iterations = each[arm] * parts;
         let slot = Slot { parts, ..Slot::whole(iterations, (iterations as f64 * times[arm]) as u64) };

@@ -24,7 +24,7 @@ const ITERATION: &str = "(iteration)";
 const WARM_UP: &str = "(warm-up)";
 /// Name of the span that ends when the device clock starts counting.
 const CLOCK: &str = "(device clock)";
-/// Most spans in a recording: 8 MiB in memory and about 40 MB as a trace, which viewers can still open.
+/// Maximum number of spans in a recording: 8 MiB in memory and about 40 MB as a trace, which viewers can still open.
 const CAPACITY: u64 = 1 << 18;
 /// Iterations recorded for slow implementations: enough to see how they vary, few enough to wait for.
 const ITERATIONS: std::ops::RangeInclusive<u64> = 3..=50;

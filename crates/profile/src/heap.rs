@@ -25,7 +25,7 @@ static SAMPLES: Mutex<Samples> = Mutex::new(Samples { points: Vec::new(), spacin
 struct Samples {
     /// Ticks and live bytes at each sample.
     points: Vec<(u64, u64)>,
-    /// Fewest ticks between samples; within them, a higher value replaces the last sample instead.
+    /// Minimum number of ticks between samples; within them, a higher value replaces the last sample instead.
     spacing: u64,
 }
 

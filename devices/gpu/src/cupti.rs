@@ -18,8 +18,8 @@ use super::{GpuError, activity};
 /// Size of a record buffer in bytes, and its alignment.
 const BUFFER: usize = 1 << 20;
 const ALIGN: usize = 8;
-/// The most buffers per recording; CUPTI counts and drops later records.
-const MOST: usize = 64;
+/// Maximum number of buffers per recording; CUPTI counts and drops later records.
+const MAX_BUFFERS: usize = 64;
 /// `CUPTI_CB_DOMAIN_DRIVER_API`: names of driver calls.
 const DRIVER_CALLS: c_int = 1;
 
@@ -35,7 +35,7 @@ unsafe extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most: *mu
     let held = FULL.lock().unwrap_or_else(PoisonError::into_inner).len();
     let room = match layout() {
         // SAFETY: the layout is not empty.
-        Some(layout) if held < MOST => unsafe { alloc(layout) },
+        Some(layout) if held < MAX_BUFFERS => unsafe { alloc(layout) },
         _ => std::ptr::null_mut(),
     };
     // SAFETY: three out-parameters of the library.

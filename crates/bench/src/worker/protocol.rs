@@ -310,7 +310,7 @@ pub struct Opened {
     pub first_run_ns: u64,
     /// Slot shape found or given.
     pub slot: Slot,
-    /// Most iterations that can be loaded at once; older programs do not report it.
+    /// Maximum number of iterations that can be loaded at once; older programs do not report it.
     #[serde(default)]
     pub most_iterations: Option<u64>,
     /// Shortest part of a slot that the device can time; older programs do not report it.
@@ -333,7 +333,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Most iterations that can be loaded at once; for older programs, the number that they chose themselves.
+    /// Maximum number of iterations that can be loaded at once; for older programs, the number that they chose.
     pub(crate) fn most(&self) -> u64 {
         self.most_iterations.unwrap_or(self.slot.iterations)
     }

@@ -16,8 +16,8 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 /// Time to open a file, and bytes written and read per second: arrays that can be made faster are not shared.
 const OPENING: Duration = Duration::from_millis(20);
 const BYTES_A_SECOND: f64 = 1e9;
-/// Most bytes that are shared: they take memory in addition to each worker's copy.
-const MOST: u64 = 1 << 30;
+/// Maximum number of shared bytes: they take memory in addition to each worker's copy.
+const MAX_BYTES: u64 = 1 << 30;
 
 /// An empty file without a name.
 pub(crate) fn unnamed() -> std::io::Result<File> {
@@ -49,7 +49,7 @@ pub(crate) fn at<E>(path: Option<&Path>, make: impl FnOnce() -> Result<Tensors, 
     let begin = Instant::now();
     let made = make()?;
     let pays = || begin.elapsed() >= OPENING + Duration::from_secs_f64(made.bytes() as f64 / BYTES_A_SECOND);
-    if let Some(path) = path.filter(|_| pays() && made.bytes() <= MOST) {
+    if let Some(path) = path.filter(|_| pays() && made.bytes() <= MAX_BYTES) {
         // If this fails, the next worker finds no complete arrays and computes its own.
         let _ = leave(path, &made);
     }

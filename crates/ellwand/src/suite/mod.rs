@@ -54,7 +54,7 @@ type Fill<I, O> = dyn Fn(&I, &mut O, u64) + Send + Sync;
 type Judge<O> = dyn Fn(&O, &O) -> Result<Option<Compared>, String> + Send + Sync;
 type Required = dyn Fn(&Point) -> Work + Send + Sync;
 
-/// Most memory for the fresh inputs of one slot, if their size is known.
+/// Maximum memory for the fresh inputs of one slot, if their size is known, in bytes.
 const LOADED_BYTES: u64 = 256 << 20;
 
 /// Number of fresh inputs per slot that may exceed the cache: with fewer, reading the clock would matter.

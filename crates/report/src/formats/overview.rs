@@ -7,13 +7,13 @@ use super::readings;
 use crate::grid::{Column, over};
 use crate::model::{CaseInfo, Report, Row, Section, distinct, distinct_by};
 
-/// Most cases in an overview of one workload.
+/// Maximum number of cases in an overview of one workload.
 const CASES: usize = 11;
-/// Most lines in an overview of several workloads; each workload has at least two.
+/// Maximum number of lines in an overview of several workloads; each workload has at least two.
 const LINES: usize = 36;
-/// Fewest workloads in such an overview: fewer tables fit on a screen, with their readings.
+/// Minimum number of workloads in such an overview: fewer tables fit on a screen, with their readings.
 const WORKLOADS: usize = 5;
-/// Most implementations with a column in it.
+/// Maximum number of implementations with a column in it.
 const IMPLEMENTATIONS: usize = 6;
 /// Ranks of columns that a narrow terminal hides first: axes that distinguish no cases of a workload, implementations
 /// of only one of several workloads, limits, intervals.

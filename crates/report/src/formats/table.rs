@@ -11,11 +11,11 @@ use crate::grid::{self, Tone};
 use crate::model::{Remark, Report, Row, Section, distinct, remarks};
 use crate::{Options, ReportError};
 
-/// Most findings listed under the tables, unless all are asked for.
+/// Maximum number of findings listed under the tables, unless all are requested.
 const ADVICE: usize = 5;
-/// Most rows of a section that are printed one by one, unless all are asked for ..
+/// Maximum number of rows of a section that are printed one by one, unless all are requested ..
 const LONG: usize = 12;
-/// .. and most rows of all sections.
+/// .. and of all sections together.
 const LONG_IN_ALL: usize = 16;
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
@@ -98,7 +98,7 @@ fn sections(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     Ok(())
 }
 
-/// Most implementations, and most workloads, that a remark names.
+/// Maximum number of implementations, and of workloads, that a remark names.
 const REMARKED: usize = 3;
 
 /// A remark, with the rows among `of` that have it: a single row by its case, a few by their implementations. A remark on
