@@ -50,7 +50,7 @@ fn signal(child: &Child, name: &str) {
 }
 
 /// Every line but a cut last one can be read, and the cells before the interruption are whole.
-fn kept(here: &Box) -> usize {
+fn recorded_rows(here: &Box) -> usize {
     let ran = here.ok(&["report", "out", "--format", "csv"]);
     ran.stdout.lines().count() - 1
 }
@@ -65,7 +65,7 @@ fn ctrl_c_keeps_the_record_and_prints_the_command_that_resumes() {
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(stderr.contains("stopping after the current step; finished cells are saved"), "{stderr}");
     assert!(stderr.contains("interrupted; the same command with --resume continues from here"), "{stderr}");
-    let rows = kept(&here);
+    let rows = recorded_rows(&here);
     assert!((8..64).contains(&rows) && rows.is_multiple_of(4), "{rows}");
     assert!(here.path("out/report.md").exists(), "what was measured is reported");
 }
@@ -78,7 +78,7 @@ fn a_request_to_end_keeps_the_record_as_ctrl_c_does() {
         signal(&child, name);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130), "{name}: {}", String::from_utf8_lossy(&output.stderr));
-        let rows = kept(&here);
+        let rows = recorded_rows(&here);
         assert!((8..64).contains(&rows) && rows.is_multiple_of(4), "{name}: {rows}");
     }
 }
@@ -90,7 +90,7 @@ fn kill_loses_at_most_the_cell_being_measured() {
     signal(&child, "KILL");
     child.wait().unwrap();
     let before = lines(&here.path("out/record.jsonl"));
-    let rows = kept(&here);
+    let rows = recorded_rows(&here);
     assert!(rows >= 8, "{rows}");
     assert!(!here.path("out/report.md").exists(), "no report pretends to be whole");
     let blocks =

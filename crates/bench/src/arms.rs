@@ -160,7 +160,7 @@ impl Arms<'_> {
         }
         let seen = [BASELINE, CANDIDATE].map(|arm| {
             let iteration_ns = shapes::iteration_ns(&taken.samples[arm]).unwrap_or(f64::NAN);
-            seen(&opened[arm], opened[arm].slot, iteration_ns)
+            observed(&opened[arm], opened[arm].slot, iteration_ns)
         });
         let Some(alike) = shapes::alike(seen, SLOT_NS) else { return Ok(taken) };
         self.keep(alike);
@@ -191,8 +191,8 @@ impl Arms<'_> {
         let mut settling = [longest(baseline, control), candidate.clone()];
         let own = |arm: usize, settling: &Settling| {
             let opened = block.state(arm).map_err(|outcome| ended(ARMS[arm], outcome))?;
-            let slot = settle::slot(settling, SLOT_NS, opened.most(), opened.finest_part_ns);
-            Ok::<_, NoDecision>(seen(opened, slot, settling.settled_ns))
+            let slot = settle::slot(settling, SLOT_NS, opened.max_iterations(), opened.finest_part_ns);
+            Ok::<_, NoDecision>(observed(opened, slot, settling.settled_ns))
         };
         let shapes = shapes::settled_alike([own(BASELINE, &settling[0])?, own(CANDIDATE, &settling[1])?], SLOT_NS);
         for (settling, slot) in settling.iter_mut().zip(&shapes) {
@@ -248,7 +248,7 @@ impl Arms<'_> {
         }
         if judged.iter().flatten().filter(|judged| judged.unsettled).count() >= 2 {
             // A single unsettled arm may have had a noisy neighbour. All arms get the same new shape.
-            self.keep([BASELINE, CANDIDATE].map(|arm| settle::longer(slots[arm])));
+            self.keep([BASELINE, CANDIDATE].map(|arm| settle::lengthened(slots[arm])));
         }
         self.reported.other_answers = self.sides.exact
             && !self.known.agree(&self.sides.baseline.launch.program, &self.sides.candidate.launch.program);
@@ -356,8 +356,8 @@ fn before_slow(round: Duration) -> u64 {
 }
 
 /// What the first block showed about an arm.
-fn seen(opened: &Opened, slot: Slot, iteration_ns: f64) -> Seen {
-    Seen { slot, iteration_ns, most: opened.most(), finest_part_ns: opened.finest_part_ns }
+fn observed(opened: &Opened, slot: Slot, iteration_ns: f64) -> Seen {
+    Seen { slot, iteration_ns, max_iterations: opened.max_iterations(), finest_part_ns: opened.finest_part_ns }
 }
 
 pub(crate) fn ended(arm: &'static str, outcome: &Outcome) -> NoDecision {

@@ -229,7 +229,7 @@ pub(crate) struct Drift(Vec<f64>);
 
 impl Drift {
     /// Records the parts of a slot.
-    pub(crate) fn saw(&mut self, parts_ns: &[u64]) {
+    pub(crate) fn add_slot(&mut self, parts_ns: &[u64]) {
         let all: Vec<f64> = parts_ns.iter().map(|ns| *ns as f64).collect();
         if let (Some(first), Some(middle)) = (all.first(), median(&all))
             && all.len() >= 3
@@ -249,7 +249,7 @@ impl Drift {
 }
 
 /// The new shape after slots started unsettled: head and parts twice as long, up to the bound.
-pub(crate) fn longer(slot: Slot) -> Slot {
+pub(crate) fn lengthened(slot: Slot) -> Slot {
     let lead = 2 * slot.lead.max(slot.iterations / slot.parts.max(1));
     let longer = Slot { lead, iterations: 2 * slot.iterations, cost_ns: 2 * slot.cost_ns, ..slot };
     if lead as f64 * slot.iteration_ns() > longest_head_ns() { slot } else { longer }
@@ -355,22 +355,22 @@ mod tests {
     fn slots_that_begin_slow_are_found_and_made_longer() {
         let mut drift = Drift::default();
         for _ in 0..8 {
-            drift.saw(&[120, 100, 101, 99, 100]);
-            drift.saw(&[120, 100]);
+            drift.add_slot(&[120, 100, 101, 99, 100]);
+            drift.add_slot(&[120, 100]);
         }
         assert!(drift.is_unsettled());
         let mut flat = Drift::default();
         for slot in 0..20 {
-            flat.saw(&if slot % 2 == 0 { [104, 100, 100] } else { [96, 100, 100] });
+            flat.add_slot(&if slot % 2 == 0 { [104, 100, 100] } else { [96, 100, 100] });
         }
         assert!(!flat.is_unsettled() && !Drift::default().is_unsettled());
         let slot = Slot::whole(10, 1_000_000).cut(Some(10_000));
-        let once = longer(slot);
+        let once = lengthened(slot);
         assert_eq!((once.lead, once.iterations, once.cost_ns), (4, 20, 2_000_000));
-        let twice = longer(once);
+        let twice = lengthened(once);
         assert_eq!((twice.lead, twice.iterations), (8, 40));
         let mut bounded = slot;
-        (0..20).for_each(|_| bounded = longer(bounded));
+        (0..20).for_each(|_| bounded = lengthened(bounded));
         assert!(bounded.lead as f64 * bounded.iteration_ns() <= longest_head_ns(), "{bounded:?}");
     }
 }

@@ -284,10 +284,10 @@ struct Ran {
 }
 
 fn tell(args: &[&str]) -> Ran {
-    ran(asked(args).output().unwrap())
+    ran(this_program(args).output().unwrap())
 }
 
-fn asked(args: &[&str]) -> Command {
+fn this_program(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     // Cached data about this machine must not affect the tests.
     command.env("XDG_CACHE_HOME", std::env::temp_dir().join("ellwand-tests-without-cache"));
@@ -382,7 +382,7 @@ fn what_slows_down_with_age_is_found() {
     let compare = |age: &str| {
         // The clock of the sides is simulated but the forecast is not, so a busy machine needs more time.
         let line = ["compare", "double:plain", "double:ageing", "--age", age, "--time", "4m"];
-        ran(asked(&line).env(PARTS, "1").output().unwrap())
+        ran(this_program(&line).env(PARTS, "1").output().unwrap())
     };
     let found = compare("1s");
     assert_eq!(found.code, Some(3), "{}{}", found.stdout, found.stderr);
@@ -393,7 +393,7 @@ fn what_slows_down_with_age_is_found() {
 fn a_throttled_device_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let compared = |slowed_by: &str| {
-        let mut line = asked(&["compare", "double:plain", "double:slower", "--overwrite"]);
+        let mut line = this_program(&["compare", "double:plain", "double:slower", "--overwrite"]);
         let ran = ran(line.arg("-o").arg(dir.path()).env(SLOWED, slowed_by).output().unwrap());
         assert_eq!(ran.code, Some(3), "{}", ran.stderr);
         let report = std::fs::read_to_string(dir.path().join("report.md")).unwrap();

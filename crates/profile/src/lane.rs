@@ -254,7 +254,7 @@ impl Lane {
     }
 
     /// Counts a span for which there was no room. Only the owner calls this.
-    pub(crate) fn lose(&self) {
+    pub(crate) fn count_lost(&self) {
         self.lost.store(self.lost.load(Relaxed) + 1, Relaxed);
     }
 

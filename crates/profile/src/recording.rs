@@ -185,7 +185,7 @@ impl Recording {
         Some((lane, position))
     }
 
-    pub(crate) fn lose(&self) {
+    pub(crate) fn count_lost(&self) {
         self.lost.fetch_add(1, Relaxed);
     }
 

@@ -171,12 +171,12 @@ impl Pace<'_> {
     fn second(&self) -> Rounds {
         let error = self.blocks.first().and_then(|block| block.error).unwrap_or(0.0);
         let factor = (error / fine(self.terms)).powi(2).min(LONGER);
-        if factor > 1.0 { Rounds::About((factor * self.spent.usual).min(self.most())) } else { Rounds::Usual }
+        if factor > 1.0 { Rounds::About((factor * self.spent.usual).min(self.max_rounds())) } else { Rounds::Usual }
     }
 
     /// Minimum number of rounds of the next block. Once the side questions have the slots of six usual blocks, a few
     /// rounds suffice, if it is the processes that differ.
-    fn fewest(&self, done: f64) -> f64 {
+    fn min_rounds(&self, done: f64) -> f64 {
         let usual = self.spent.usual.max(1.0);
         if done >= SIX as f64 * usual { usual.min(self.shortest()) } else { usual }
     }
@@ -186,7 +186,7 @@ impl Pace<'_> {
     }
 
     /// Maximum number of rounds of the next block.
-    fn most(&self) -> f64 {
+    fn max_rounds(&self) -> f64 {
         let rounds: usize = self.blocks.iter().map(|block| block.rounds).sum();
         let round_s = self.spent.rounds_s / rounds.max(1) as f64;
         let left_s = self.terms.budget_s - self.spent.gone_s;
@@ -228,7 +228,7 @@ impl Pace<'_> {
             variances,
             start_s: self.start_s() + if single { each(self.spent.rounds_s, blocks) } else { 0.0 },
             round_s: if single { 1e-9 } else { each(self.spent.rounds_s, rounds as f64) },
-            rounds: (self.fewest(rounds as f64), self.most().max(1.0)),
+            rounds: (self.min_rounds(rounds as f64), self.max_rounds().max(1.0)),
         })
     }
 }

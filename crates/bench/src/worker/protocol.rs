@@ -135,8 +135,8 @@ pub enum Step {
 }
 
 impl Step {
-    /// The step in words that follow "while".
-    pub fn words(self) -> &'static str {
+    /// The step as a phrase that follows "while".
+    pub fn describe(self) -> &'static str {
         match self {
             Step::Inputs => "making the inputs",
             Step::Flush => "flushing the caches",
@@ -334,7 +334,7 @@ pub struct Opened {
 
 impl Opened {
     /// Maximum number of iterations that can be loaded at once; for older programs, the number that they chose.
-    pub(crate) fn most(&self) -> u64 {
+    pub(crate) fn max_iterations(&self) -> u64 {
         self.most_iterations.unwrap_or(self.slot.iterations)
     }
 }

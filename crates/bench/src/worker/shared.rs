@@ -43,7 +43,7 @@ impl Shared {
 /// The arrays at `path`, if another worker has completely written them; otherwise those of `make`, which are stored
 /// there if making them took longer than reading them would.
 pub(crate) fn at<E>(path: Option<&Path>, make: impl FnOnce() -> Result<Tensors, E>) -> Result<Tensors, E> {
-    if let Some(known) = path.and_then(left) {
+    if let Some(known) = path.and_then(read_shared) {
         return Ok(known);
     }
     let begin = Instant::now();
@@ -51,12 +51,12 @@ pub(crate) fn at<E>(path: Option<&Path>, make: impl FnOnce() -> Result<Tensors, 
     let pays = || begin.elapsed() >= OPENING + Duration::from_secs_f64(made.bytes() as f64 / BYTES_A_SECOND);
     if let Some(path) = path.filter(|_| pays() && made.bytes() <= MAX_BYTES) {
         // If this fails, the next worker finds no complete arrays and computes its own.
-        let _ = leave(path, &made);
+        let _ = write_shared(path, &made);
     }
     Ok(made)
 }
 
-fn left(path: &Path) -> Option<Tensors> {
+fn read_shared(path: &Path) -> Option<Tensors> {
     let file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
     if length == 0 {
@@ -65,7 +65,7 @@ fn left(path: &Path) -> Option<Tensors> {
     Tensors::unpack(&mut BufReader::with_capacity(1 << 16, file), length).ok()
 }
 
-fn leave(path: &Path, made: &Tensors) -> std::io::Result<()> {
+fn write_shared(path: &Path, made: &Tensors) -> std::io::Result<()> {
     let mut file = BufWriter::new(File::options().write(true).truncate(true).open(path)?);
     made.pack(&mut file)?;
     file.flush()

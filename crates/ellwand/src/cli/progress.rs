@@ -176,7 +176,7 @@ impl Progress {
     }
 
     /// Records that the user has just got a line, so the next one may wait.
-    pub(super) fn spoke(&mut self) {
+    pub(super) fn line_printed(&mut self) {
         self.last = Instant::now();
     }
 

@@ -83,7 +83,7 @@ fn sections(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
         for (section, remark) in
             sections.iter().flat_map(|section| section.remarks.iter().map(move |one| (*section, one)))
         {
-            match merged.iter_mut().find_map(|known| Some((remarks::joined(&known.0, &remark.text)?, known))) {
+            match merged.iter_mut().find_map(|known| Some((remarks::merge_texts(&known.0, &remark.text)?, known))) {
                 Some((text, known)) => {
                     known.0 = text;
                     known.1.push((section, remark));
