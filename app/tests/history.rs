@@ -123,7 +123,7 @@ fn files_that_are_no_history_or_record_are_refused() {
 }
 
 #[test]
-fn a_history_that_finds_no_room_loses_nothing() {
+fn a_history_on_a_full_disk_loses_nothing() {
     let here = Box::default();
     let (text, _) = measured(&here);
     here.ok(&["history", "add", "out"]);

@@ -148,7 +148,7 @@ fn a_shard_that_is_run_twice_counts_once() {
 }
 
 #[test]
-fn a_copy_in_another_class_counts_for_none() {
+fn a_copy_of_results_in_another_class_is_refused() {
     let here = finished();
     fs::create_dir(here.path("plan.shards/other")).unwrap();
     let copy = here.path("plan.shards/other/0000.jsonl");
@@ -166,7 +166,7 @@ fn a_copy_in_another_class_counts_for_none() {
 }
 
 #[test]
-fn a_missing_shard_is_named_and_is_all_that_is_submitted_again() {
+fn only_the_missing_shard_is_named_and_submitted_again() {
     let here = finished();
     fs::remove_file(here.path("plan.shards/default/0001.jsonl")).unwrap();
     let kept = fs::read(here.path("plan.shards/default/0000.jsonl")).unwrap();
@@ -268,7 +268,7 @@ fn an_axis_that_a_workload_lacks_is_noted_with_the_plan_and_not_with_each_shard(
 }
 
 #[test]
-fn a_shard_that_lost_an_implementation_is_no_whole_result() {
+fn a_shard_that_lost_an_implementation_is_incomplete() {
     let here = Box::default();
     let cases = CASES.map(|word| if word == "scalar" { "scalar,reference" } else { word });
     here.ok(&[&["sweep", "plan"], &cases[..], &["--shards", "2", "-o", "plan.json"]].concat());
@@ -403,7 +403,7 @@ fn a_plan_beyond_the_largest_array_becomes_several_for_each_class() {
 }
 
 #[test]
-fn status_asks_the_queue_and_believes_the_results() {
+fn status_queries_the_queue_and_trusts_the_results() {
     let slurm = Slurm::new(SIXTEEN);
     slurm.submit(&[]);
     slurm

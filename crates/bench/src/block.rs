@@ -458,7 +458,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_late_hang_is_no_lack_of_time() {
+    fn a_late_hang_is_not_reported_as_lack_of_time() {
         let is_enough =
             |left_s, before_s| Duration::from_secs_f64(left_s) >= hang_time(Duration::from_secs_f64(before_s));
         assert!(is_enough(8.0, 0.3), "also after 12 of 20 seconds");

@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn its_own_limit_is_a_failure_and_no_lack_of_time() {
+    fn exceeding_the_limit_of_a_command_is_a_failure_and_not_lack_of_time() {
         let limits = Limits { open: Duration::from_millis(200), ..Limits::default() };
         let terms = Terms::new(0.01, 0.01, None, limits, 1).unwrap();
         let commands = Commands { timed: ["sleep 2", "true"], prepare: [None, None], same_output: false };

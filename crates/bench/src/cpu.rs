@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_thread_does_is_counted_while_it_still_runs() {
+    fn work_of_another_thread_is_counted_while_it_still_runs() {
         use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
         // Well below a scheduler tick, and without system calls, which would update the scheduler's record.
         let work = || (0..200_000_u64).fold(1, |x: u64, i| std::hint::black_box(x.wrapping_mul(i | 1)));

@@ -95,7 +95,7 @@ fn equal_things_are_rarely_called_different_however_their_slots_scatter() {
 }
 
 #[test]
-fn what_is_slow_now_and_then_is_found() {
+fn occasional_slow_slots_are_found() {
     for slow in [Slow::Tail, Slow::Modes] {
         let decisions: Vec<Decision> = (1000..1100).map(|seed| compare([Slow::Never, slow], seed)).collect();
         let found = decisions.iter().filter(|decision| slower(decision)).count() as u64;

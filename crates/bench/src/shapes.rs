@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_alike_stays() {
+    fn similar_shapes_are_kept() {
         for (iteration_ns, iterations, parts) in
             [(90e3, 3, 3), (90e3, 2, 2), (300e3, 1, 1), (1e9, 1, 1), (100.0, 2010, 5)]
         {

@@ -117,7 +117,7 @@ fn an_implementation_that_stops_computing_is_caught_by_the_poison() {
 }
 
 #[test]
-fn a_failure_is_a_row_and_never_the_end() {
+fn a_failure_is_a_row_and_never_ends_the_run() {
     let mut bench = Bench::default();
     bench.add("panics-at-once", |_| Act::Panic);
     bench.add("panics-late", |runs| if runs < 15 { Act::Right(500) } else { Act::Panic });

@@ -104,7 +104,7 @@ fn cold_reads_are_compared_with_main_memory() {
 }
 
 #[test]
-fn waking_threads_from_sleep_is_named_only_where_it_explains_the_time() {
+fn thread_wake_up_is_named_only_if_it_explains_the_time() {
     let limit_of = |seconds: f64| {
         let mut record = record(Caches::Cold, seconds);
         let like = record.run.environment.ceilings[0].clone();
@@ -127,7 +127,7 @@ fn waking_threads_from_sleep_is_named_only_where_it_explains_the_time() {
 }
 
 #[test]
-fn a_time_from_cold_caches_is_not_put_down_to_instructions() {
+fn a_time_from_cold_caches_is_not_attributed_to_instructions() {
     let placed = |caches, per_cycle: Option<f64>| {
         let mut record = record(caches, 20e-6);
         let like = record.run.environment.ceilings[0].clone();

@@ -57,7 +57,7 @@ fn all_files_are_written_and_the_report_links_to_plots_that_exist() {
 }
 
 #[test]
-fn the_files_of_a_report_are_known_again_and_no_others() {
+fn only_files_of_a_report_are_recognised() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options { plots: true, ..Options::default() };
     let mut written = write_all(&report(&options), dir.path(), &options).unwrap();

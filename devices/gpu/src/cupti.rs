@@ -290,7 +290,7 @@ mod tests {
     "#;
 
     #[test]
-    fn what_was_recorded_is_read_and_what_is_refused_leaves_nothing_behind() {
+    fn activities_are_read_and_a_refused_recording_leaves_nothing_enabled() {
         let Some(stand_in) = ellwand_gpu_lab::stand_in("cupti", STAND_IN) else { return };
         let library = Cupti::open(&stand_in).unwrap();
         let base = library.begin().unwrap();

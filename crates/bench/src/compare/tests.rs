@@ -192,7 +192,7 @@ fn blocks_are_longer_where_it_is_their_rounds_that_scatter() {
 }
 
 #[test]
-fn one_slow_slot_in_four_is_found_beside_the_same_fastest_time() {
+fn one_slow_slot_in_four_is_found_despite_equal_fastest_times() {
     let decision = decided(&[1e-4; 4], &[1e-4, 1e-4, 1e-4, 2e-4], &[1e-4; 4], Basis::Fastest);
     assert!(matches!(decision.call, Call::SlowerBeside(_)), "{:?}", decision.call);
     assert!((decision.change.ratio - 1.0).abs() < 1e-9);
@@ -243,7 +243,7 @@ fn timed_with(
 }
 
 #[test]
-fn what_the_time_cannot_decide_ends_within_a_quarter_and_says_what_would() {
+fn an_undecidable_comparison_ends_within_a_quarter_and_states_the_time_it_needs() {
     let (decided, gone_s) = timed(20.0, 0.0, 0.5, 0.002);
     let decision = decided.unwrap();
     let ended = (decision.end, decision.call, decision.blocks.len());

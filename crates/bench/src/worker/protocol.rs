@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_a_member_is_refused() {
+    fn messages_without_a_member_are_refused() {
         for line in [r#"{"ask":"turn","count":1}"#, r#"{"ask":"shape"}"#, r#"{"ask":"open"}"#, r#"{"ask":"x"}"#, "{}"] {
             assert!(Ask::read(line).is_err(), "{line}");
         }

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_long_is_made_once() {
+    fn slow_arrays_are_made_once() {
         let shared = Shared::new().unwrap();
         let path = shared.path();
         assert!(at(Some(&path), || slow_output(Duration::ZERO)).is_ok());
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_it_is_not_taken() {
+    fn incomplete_arrays_are_ignored() {
         let shared = Shared::new().unwrap();
         let path = shared.path();
         at(Some(&path), || slow_output(2 * OPENING)).unwrap();

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_with_its_reason() {
+    fn an_unreadable_certificate_is_named_with_the_reason() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("selfcheck.json");
         assert!(read(&path).unwrap().is_none(), "no self-check is no error");

@@ -52,7 +52,7 @@ fn launch(
 }
 
 #[test]
-fn what_one_warp_writes_and_another_reads_needs_a_barrier() {
+fn data_from_another_warp_needs_a_barrier() {
     let run = |knob| launch("handed", Grid::line(1, 64), 64, |_, out, _| (vec![out, wrong(knob)], None));
     let Some(fine) = run("right") else { return };
     assert_eq!(fine.said, None);

@@ -119,7 +119,7 @@ fn a_part_that_ignores_what_asks_it_to_end_is_killed_and_others_go_on() {
 }
 
 #[test]
-fn what_a_part_leaves_behind_is_ended() {
+fn processes_that_a_part_leaves_are_ended() {
     let folder = Folder::new("child", "stubborn & sleep 0.5");
     ended(&folder.script(30, &["aa-1"]).output().unwrap());
     assert_eq!(folder.part("aa-1"), ("ok".into(), String::new()));
