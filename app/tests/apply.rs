@@ -57,7 +57,7 @@ fn a_code_file_takes_the_bits_of_the_rate_and_is_decoded() {
 }
 
 #[test]
-fn what_the_arrays_leave_open_is_said() {
+fn axes_that_the_arrays_do_not_determine_are_reported() {
     let here = Box::default();
     for (name, shape, count) in [
         ("x", "(1, 5, 16)", 80),

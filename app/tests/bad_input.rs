@@ -63,7 +63,7 @@ fn axes_out_of_range() {
 }
 
 #[test]
-fn sides_of_a_comparison_that_are_none() {
+fn invalid_sides_of_a_comparison() {
     let here = Box::default();
     for (sides, parts) in [
         (&["gelu:simd", "swish:simd"][..], &["CANDIDATE", "different tasks"][..]),
@@ -219,7 +219,7 @@ fn safetensors(arrays: &[(&str, &[f32])]) -> Vec<u8> {
 }
 
 #[test]
-fn arrays_that_nothing_takes_are_refused_by_name_and_told_in_a_file() {
+fn unknown_arrays_are_refused_if_named_and_noted_if_in_a_file() {
     let here = Box::default();
     let (x, gamma) = ([1.0, 2.0, 3.0, 5.0], [2.0, 2.0, 2.0, 2.0]);
     here.write("x.npy", &npy_f32("(4,)", &x));
@@ -276,7 +276,7 @@ fn records_that_are_damaged() {
 }
 
 #[test]
-fn a_closed_stdout_is_no_fault() {
+fn a_closed_stdout_is_no_error() {
     let here = Box::default();
     for args in [&["list"][..], &["run", "--help"], &[&QUICK[..], &["-o", "out"]].concat()] {
         let mut child = here.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -297,7 +297,7 @@ fn a_closed_stdout_is_no_fault() {
 }
 
 #[test]
-fn a_closed_or_full_stderr_is_no_fault() {
+fn a_closed_or_full_stderr_is_no_error() {
     let here = Box::default();
     let mut closed = here.command(&[&QUICK[..], &["-i", "scalar", "-o", "closed"]].concat());
     let mut child = closed.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();

@@ -9,7 +9,7 @@ const COPY: [&str; 10] =
     ["run", "copy", "--bytes", "65536", "-i", "system", "--effort", "quick", "--no-ceilings", "--no-plot"];
 
 #[test]
-fn a_cold_run_says_so_everywhere_and_stands_beside_a_warm_one() {
+fn cold_runs_are_marked_everywhere_and_compared_with_warm_ones_side_by_side() {
     let here = Box::default();
     let cold = here.ok(&[&COPY[..], &["--caches", "cold", "-o", "cold"]].concat());
     assert!(cold.stdout.contains("cold caches"), "{}", cold.stdout);
@@ -31,7 +31,7 @@ fn a_cold_run_says_so_everywhere_and_stands_beside_a_warm_one() {
 }
 
 #[test]
-fn what_cold_caches_do_not_go_with_is_refused_with_the_reason() {
+fn flags_incompatible_with_cold_caches_are_refused_with_the_reason() {
     let here = Box::default();
     here.refused(&[&COPY[..], &["--caches", "frozen"]].concat(), &["frozen", "warm", "cold"]);
     for other in ["--spans", "--once"] {
@@ -44,7 +44,7 @@ fn what_cold_caches_do_not_go_with_is_refused_with_the_reason() {
 }
 
 #[test]
-fn budgets_are_not_held_against_cold_caches() {
+fn budgets_do_not_apply_to_cold_caches() {
     let here = Box::default();
     here.write("ellwand.toml", b"[[budget]]\nworkload = \"copy\"\nimplementation = \"system\"\ntime = \"1 ns\"\n");
     let six = ["--blocks", "6"];

@@ -64,7 +64,7 @@ fn seed_flags_of_the_profiling_scripts_are_understood() {
 }
 
 #[test]
-fn a_record_is_never_overwritten_unasked_and_resumed_without_measuring_again() {
+fn a_record_is_overwritten_only_on_request_and_resumed_without_measuring_again() {
     let here = Box::default();
     assert_eq!(here.sweep(&["-o", "out"]).code, Some(0));
     let record = here.path("out/record.jsonl");
@@ -141,7 +141,7 @@ fn overwriting_a_record_removes_what_was_made_from_it_and_nothing_else() {
 }
 
 #[test]
-fn files_of_the_user_under_our_names_are_not_replaced_unasked() {
+fn user_files_with_the_names_of_results_are_not_replaced_without_overwrite() {
     let here = Box::default();
     std::fs::create_dir_all(here.path("own/plots")).unwrap();
     let compare = ["compare", "null:empty", "null:empty", "--blocks", "8", "-o", "own"];
@@ -172,7 +172,7 @@ fn files_of_the_user_under_our_names_are_not_replaced_unasked() {
 }
 
 #[test]
-fn a_report_stands_beside_its_own_record_or_none() {
+fn a_report_replaces_none_next_to_the_record_of_another_run() {
     let here = Box::default();
     here.write("other.jsonl", include_bytes!("../../testdata/records/v1.jsonl"));
     assert_eq!(here.sweep(&["-o", "own", "-i", "scalar"]).code, Some(0));
@@ -320,7 +320,7 @@ fn the_same_input_binds_by_name_from_an_archive_and_runs() {
 }
 
 #[test]
-fn help_and_version_are_answers() {
+fn help_and_version_exit_with_0() {
     let here = Box::default();
     assert!(here.ok(&["--help"]).stdout.contains("Exit codes"));
     let [run, gelu] = [&["run", "--help"][..], &["run", "gelu", "--help"]].map(|args| here.ok(args).stdout);

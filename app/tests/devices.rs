@@ -19,7 +19,7 @@ fn list_and_machine_say_why_a_device_is_missing() {
 }
 
 #[test]
-fn a_device_that_is_asked_for_and_missing_is_a_row_with_the_reason() {
+fn a_requested_device_that_is_missing_gives_a_row_with_the_reason() {
     let here = Box::default();
     for device in ["cuda", "cuda:3"] {
         let args = ["run", "copy", "--bytes", "4096", "--effort", "quick", "--device", device];
@@ -38,7 +38,7 @@ fn a_device_that_is_asked_for_and_missing_is_a_row_with_the_reason() {
 }
 
 #[test]
-fn a_sweep_without_a_choice_leaves_it_out_and_says_so_once() {
+fn a_sweep_without_a_choice_skips_a_missing_device_with_one_message() {
     let here = Box::default();
     let ran = here.ok(&["run", "null", "--no-ceilings", "--effort", "quick", "-o", "out"]);
     assert!(!ran.stdout.contains("cuda"), "{}", ran.stdout);
@@ -46,7 +46,7 @@ fn a_sweep_without_a_choice_leaves_it_out_and_says_so_once() {
 }
 
 #[test]
-fn vulkan_is_looked_for_only_when_asked_for() {
+fn vulkan_is_searched_only_on_request() {
     let here = Box::default();
     let ran = here.ok(&["run", "null", "--no-ceilings", "--effort", "quick", "-o", "out"]);
     assert!(!ran.stderr.contains("wgpu"), "nobody asked for it: {}", ran.stderr);
@@ -61,7 +61,7 @@ fn vulkan_is_looked_for_only_when_asked_for() {
 }
 
 #[test]
-fn an_adapter_in_software_is_called_so_and_measures_like_any_device() {
+fn a_software_adapter_is_marked_and_measured_like_any_device() {
     let here = Box::default();
     let list = here.ok(&["list", "copy"]);
     let Some(device) = list.stdout.lines().find(|line| line.trim_start().starts_with("wgpu:0")) else {

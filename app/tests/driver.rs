@@ -44,7 +44,7 @@ fn with(here: &Box, folder: &Path, settings: &[(&str, &str)], args: &[&str]) -> 
 }
 
 #[test]
-fn a_driver_that_cannot_be_used_is_a_reason_in_words_and_never_a_panic() {
+fn an_unusable_driver_gives_a_reason_and_never_a_panic() {
     let here = Box::default();
     let Some(folder) = driver(&here, &[]) else { return };
     for (settings, parts) in [
@@ -90,7 +90,7 @@ fn a_driver_that_cannot_be_used_is_a_reason_in_words_and_never_a_panic() {
 }
 
 #[test]
-fn a_device_by_its_index_is_found_and_a_wrong_index_is_refused_with_those_there_are() {
+fn a_device_is_found_by_index_and_a_wrong_index_is_refused_with_the_valid_ones() {
     let here = Box::default();
     let Some(folder) = driver(&here, &[]) else { return };
     let two = [("DRIVER_DEVICES", "2")];
@@ -123,7 +123,7 @@ fn a_device_by_its_index_is_found_and_a_wrong_index_is_refused_with_those_there_
 /// Three sizes, of which the device holds the middle one in no way: it fails alone, with what was wanted and what was free, and
 /// the last one finds all memory free again.
 #[test]
-fn a_case_that_does_not_fit_into_the_memory_of_the_device_fails_alone_and_gives_it_back() {
+fn a_case_too_large_for_device_memory_fails_alone_and_frees_it() {
     let here = Box::default();
     let Some(folder) = driver(&here, &[]) else { return };
     let memory = ("DRIVER_MEMORY", "4194304");
@@ -177,7 +177,7 @@ fn cold_caches_without_a_compiler_of_kernels_are_refused_with_the_reason() {
 }
 
 #[test]
-fn a_user_who_may_not_see_what_the_device_did_gets_components_and_the_reason() {
+fn without_permission_for_device_activity_there_are_components_and_the_reason() {
     let here = Box::default();
     let Some(folder) = driver(&here, &[]) else { return };
     library(&here, "cupti.c", "libcupti.so.13", &[]).unwrap();

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[test]
-fn documented_commands_for_a_gpu_name_what_there_is() {
+fn documented_gpu_commands_name_existing_workloads_and_implementations() {
     let text = include_str!("../../docs/gpu.md");
     let registry = ellwand_cli::registry();
     let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("ellwand run ")).collect();

@@ -75,7 +75,7 @@ fn a_softmax_that_scales_before_it_subtracts_is_refused_on_hard_inputs_alone() {
     let cell = cell(&registry, "attention-softmax");
     let instrument = instrument(&registry);
     let made = instrument.inputs_and_reference(&cell).unwrap();
-    let hard = instrument.hard(&cell).unwrap();
+    let hard = instrument.hard_sets(&cell).unwrap();
     let row = |name: &str| cell.implementations.iter().find(|row| row.name == name).unwrap().clone();
     let right = row("subtracts-first");
     assert!(instrument.judged(&cell, &made, &right, true).is_ok());
@@ -110,7 +110,7 @@ fn every_implementation_on_this_processor_is_right_on_hard_inputs() {
     let names = registry.workloads().iter().map(|workload| (workload.name(), &[][..]));
     for (workload, axes) in names.filter(|(workload, _)| !ungated(workload)).chain(others) {
         let cell = cell_at(&registry, workload, axes);
-        let hard = instrument.hard(&cell).unwrap();
+        let hard = instrument.hard_sets(&cell).unwrap();
         for row in cell.implementations.iter().filter(|row| row.needs == DeviceKind::Cpu) {
             match instrument.judged_on(&cell, &hard, row) {
                 Ok(judged) => {

@@ -89,7 +89,7 @@ fn runs_are_added_listed_shown_plotted_and_exported() {
 }
 
 #[test]
-fn what_is_no_history_or_no_record_is_refused() {
+fn files_that_are_no_history_or_record_are_refused() {
     let here = Box::default();
     here.refused(&["history", "list"], &["ellwand-history holds no history", "history add"]);
     here.write("page.jsonl", b"{\"kind\":\"page\"}\n");
@@ -123,7 +123,7 @@ fn what_is_no_history_or_no_record_is_refused() {
 }
 
 #[test]
-fn a_history_that_finds_no_room_loses_nothing() {
+fn a_history_on_a_full_disk_loses_nothing() {
     let here = Box::default();
     let (text, _) = measured(&here);
     here.ok(&["history", "add", "out"]);

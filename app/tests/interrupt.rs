@@ -50,13 +50,13 @@ fn signal(child: &Child, name: &str) {
 }
 
 /// Every line but a cut last one can be read, and the cells before the interruption are whole.
-fn kept(here: &Box) -> usize {
+fn recorded_rows(here: &Box) -> usize {
     let ran = here.ok(&["report", "out", "--format", "csv"]);
     ran.stdout.lines().count() - 1
 }
 
 #[test]
-fn ctrl_c_keeps_the_record_and_says_how_to_go_on() {
+fn ctrl_c_keeps_the_record_and_prints_the_command_that_resumes() {
     let here = Box::default();
     let child = begun(&here);
     signal(&child, "INT");
@@ -65,7 +65,7 @@ fn ctrl_c_keeps_the_record_and_says_how_to_go_on() {
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(stderr.contains("stopping after the current step; finished cells are saved"), "{stderr}");
     assert!(stderr.contains("interrupted; the same command with --resume continues from here"), "{stderr}");
-    let rows = kept(&here);
+    let rows = recorded_rows(&here);
     assert!((8..64).contains(&rows) && rows.is_multiple_of(4), "{rows}");
     assert!(here.path("out/report.md").exists(), "what was measured is reported");
 }
@@ -78,7 +78,7 @@ fn a_request_to_end_keeps_the_record_as_ctrl_c_does() {
         signal(&child, name);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130), "{name}: {}", String::from_utf8_lossy(&output.stderr));
-        let rows = kept(&here);
+        let rows = recorded_rows(&here);
         assert!((8..64).contains(&rows) && rows.is_multiple_of(4), "{name}: {rows}");
     }
 }
@@ -90,7 +90,7 @@ fn kill_loses_at_most_the_cell_being_measured() {
     signal(&child, "KILL");
     child.wait().unwrap();
     let before = lines(&here.path("out/record.jsonl"));
-    let rows = kept(&here);
+    let rows = recorded_rows(&here);
     assert!(rows >= 8, "{rows}");
     assert!(!here.path("out/report.md").exists(), "no report pretends to be whole");
     let blocks =
@@ -341,7 +341,7 @@ fn ctrl_c_promises_to_keep_only_what_is_kept() {
 }
 
 #[test]
-fn ctrl_c_in_a_check_keeps_the_rows_that_were_told_and_says_how_many_are_missing() {
+fn ctrl_c_in_a_check_keeps_the_printed_rows_and_counts_the_missing_ones() {
     use std::io::{BufRead, BufReader, Read};
     let here = Box::default();
     let batches: Vec<String> = (1..=5000).map(|batch| batch.to_string()).collect();
@@ -367,7 +367,7 @@ fn ctrl_c_in_a_check_keeps_the_rows_that_were_told_and_says_how_many_are_missing
 }
 
 #[test]
-fn ctrl_c_in_a_self_check_tells_what_was_decided_and_keeps_no_certificate() {
+fn ctrl_c_in_a_self_check_reports_its_decisions_and_stores_no_certificate() {
     use std::io::{BufRead, BufReader, Read};
     let here = Box::default();
     let mut child = here

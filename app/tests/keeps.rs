@@ -79,7 +79,7 @@ fn an_input_among_the_old_results_stays() {
 }
 
 #[test]
-fn headers_that_would_hang_exhaust_or_draw_are_refused() {
+fn hostile_array_headers_are_refused() {
     let here = here();
     let nested = (0..40).fold("'<f4'".to_string(), |inner, _| format!("[('a', {inner})]"));
     let axes = "1, ".repeat(100_000);
@@ -138,7 +138,7 @@ fn with_room(here: &Box, blocks: usize, args: &[&str]) -> common::Ran {
 }
 
 #[test]
-fn old_results_stay_until_new_ones_are_whole() {
+fn old_results_stay_until_new_ones_are_complete() {
     let here = here();
     assert_eq!(here.sweep(&["-o", "run", "-i", "scalar"]).code, Some(0));
     here.ok(&["apply", "gelu", "--input", "x=x.npy", "-o", "apply"]);
@@ -189,7 +189,7 @@ fn old_results_stay_until_new_ones_are_whole() {
 }
 
 #[test]
-fn a_stopped_run_that_was_to_replace_another_goes_on_from_its_own_cells() {
+fn a_stopped_run_that_replaces_another_resumes_from_its_own_cells() {
     // Before its first cell was finished, and after its second.
     for lines in [1, 3] {
         stopped("KILL", lines);
@@ -200,7 +200,7 @@ fn a_stopped_run_that_was_to_replace_another_goes_on_from_its_own_cells() {
 }
 
 #[test]
-fn a_run_that_was_to_replace_another_and_was_killed_before_its_first_cell_resumes_without_the_old_results() {
+fn a_replacing_run_killed_before_its_first_cell_resumes_without_the_old_results() {
     let here = here();
     assert_eq!(here.sweep(&["-o", "out", "-i", "scalar"]).code, Some(0));
     let run = ["run", "lattice-encode", "--batch", "1", "-i", "simd", "--effort", "quick", "--no-plot", "-o", "out"];
@@ -218,7 +218,7 @@ fn a_run_that_was_to_replace_another_and_was_killed_before_its_first_cell_resume
 }
 
 #[test]
-fn a_comparison_that_was_to_replace_another_and_was_killed_is_no_run_to_resume() {
+fn a_killed_comparison_that_replaces_another_cannot_be_resumed() {
     let here = here();
     assert_eq!(here.sweep(&["-o", "out", "-i", "scalar"]).code, Some(0));
     let compare = ["compare", "--command", "true", "sleep 5", "-o", "out", "--overwrite"];
@@ -285,7 +285,7 @@ fn a_record_that_another_process_writes_is_refused_in_one_way() {
 }
 
 #[test]
-fn a_directory_that_vanishes_takes_no_finished_cell_along() {
+fn a_directory_that_vanishes_loses_no_finished_cell() {
     let here = here();
     std::fs::create_dir(here.path("tmp")).unwrap();
     let batch: String = (1..=8).map(|n| format!("{n},")).collect();

@@ -59,7 +59,7 @@ fn show_prints_operations_breakdown_and_bottlenecks() {
 }
 
 #[test]
-fn show_and_diff_say_what_sampling_left_out() {
+fn show_and_diff_report_what_sampling_skipped() {
     let here = here();
     let mut sampled = trace(40, 500);
     sampled.sampled_out = 360;
@@ -73,7 +73,7 @@ fn show_and_diff_say_what_sampling_left_out() {
 }
 
 #[test]
-fn diff_says_what_became_slower_and_ends_with_its_code() {
+fn diff_names_what_became_slower_and_sets_the_exit_code() {
     let here = here();
     let slower = here.run(&["profile", "diff", "a.json", "b.json"]);
     let text = slower.stdout;
@@ -86,7 +86,7 @@ fn diff_says_what_became_slower_and_ends_with_its_code() {
 }
 
 #[test]
-fn exports_are_written_and_nothing_is_replaced_unasked() {
+fn exports_are_written_and_replace_no_file_without_overwrite() {
     let here = here();
     for format in ["json", "chrome", "perfetto", "speedscope", "folded", "pprof"] {
         assert!(!here.ok(&["profile", "export", "a.json", "--format", format]).stdout.is_empty(), "{format}");
@@ -103,7 +103,7 @@ fn exports_are_written_and_nothing_is_replaced_unasked() {
 }
 
 #[test]
-fn view_writes_one_page_that_asks_for_nothing() {
+fn view_writes_one_page_without_network_requests() {
     let here = here();
     assert!(here.ok(&["view", "a.json", "--baseline", "b.json", "-o", "page.html"]).stdout.contains("page.html"));
     let page = std::fs::read_to_string(here.path("page.html")).unwrap();
@@ -124,7 +124,7 @@ fn a_record_has_a_page_by_either_command() {
 }
 
 #[test]
-fn what_is_no_profile_is_refused_with_its_place() {
+fn an_invalid_profile_is_refused_with_the_place_of_the_error() {
     let here = here();
     here.write("text.json", b"hello");
     here.write("cut.json", &std::fs::read(here.path("a.json")).unwrap()[..500]);

@@ -87,7 +87,7 @@ fn status(row: &Value) -> &str {
 const RUN: &str = "--device cuda:0 --effort quick --no-ceilings --no-plot --overwrite -o out";
 
 #[test]
-fn every_workload_answers_right_on_the_device() {
+fn every_workload_is_right_on_the_device() {
     let Some(rehearsal) = Rehearsal::new() else { return };
     let attention = "--sequence 40 --dimension 128 --heads 2";
     let kde = "--samples 60 --electrodes 2 --enc-spikes 20 --bins 40";
@@ -120,7 +120,7 @@ fn every_workload_answers_right_on_the_device() {
 
 /// Launches and the same as a graph: device time is there, wall time holds it, and reports say on what they ran.
 #[test]
-fn a_run_has_device_times_and_says_that_it_is_a_rehearsal() {
+fn a_run_has_device_times_and_is_marked_as_a_rehearsal() {
     let Some(rehearsal) = Rehearsal::new() else { return };
     let line = format!(
         "run kde-fit -i cuda,cuda-graph --samples 60 --electrodes 2 --enc-spikes 20 --bins 40 --in-process --baseline cuda {RUN}"

@@ -165,7 +165,7 @@ fn a_report_writes_one_format_to_a_file() {
 }
 
 #[test]
-fn a_flag_of_another_tool_gets_what_does_the_same_here() {
+fn a_flag_of_another_tool_gets_a_hint_to_the_matching_one() {
     let here = Box::default();
     here.refused(&["run", "gelu", "--repeat", "5"], &["--repeat", "--effort and --time", "--iterations N"]);
     here.refused(&["check", "gelu", "--iterations", "5"], &["--iterations is an option of `run`"]);

@@ -148,7 +148,7 @@ fn a_shard_that_is_run_twice_counts_once() {
 }
 
 #[test]
-fn a_copy_in_another_class_counts_for_none() {
+fn a_copy_of_results_in_another_class_is_refused() {
     let here = finished();
     fs::create_dir(here.path("plan.shards/other")).unwrap();
     let copy = here.path("plan.shards/other/0000.jsonl");
@@ -166,7 +166,7 @@ fn a_copy_in_another_class_counts_for_none() {
 }
 
 #[test]
-fn a_missing_shard_is_named_and_is_all_that_is_submitted_again() {
+fn only_the_missing_shard_is_named_and_submitted_again() {
     let here = finished();
     fs::remove_file(here.path("plan.shards/default/0001.jsonl")).unwrap();
     let kept = fs::read(here.path("plan.shards/default/0000.jsonl")).unwrap();
@@ -268,7 +268,7 @@ fn an_axis_that_a_workload_lacks_is_noted_with_the_plan_and_not_with_each_shard(
 }
 
 #[test]
-fn a_shard_that_lost_an_implementation_is_no_whole_result() {
+fn a_shard_that_lost_an_implementation_is_incomplete() {
     let here = Box::default();
     let cases = CASES.map(|word| if word == "scalar" { "scalar,reference" } else { word });
     here.ok(&[&["sweep", "plan"], &cases[..], &["--shards", "2", "-o", "plan.json"]].concat());
@@ -368,8 +368,8 @@ impl Slurm {
         parts.iter().for_each(|part| assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr));
     }
 
-    /// What `command` was asked, without the words that differ between machines.
-    fn asked(&self, command: &str) -> Vec<String> {
+    /// The calls of `command`, without the words that differ between machines.
+    fn requests(&self, command: &str) -> Vec<String> {
         let all = fs::read_to_string(self.here.path("asked")).unwrap_or_default();
         let own = all.lines().filter(|line| line.starts_with(command));
         let word = |word: &&str| !(word.starts_with("--output=") || word.starts_with("--job-name=ellwand-"));
@@ -389,7 +389,7 @@ fn a_plan_beyond_the_largest_array_becomes_several_for_each_class() {
         .flat_map(|class| ["0-9", "0-5"].map(|tasks| (tasks, class)))
         .map(|(tasks, class)| format!("sbatch --parsable --array={tasks} --constraint={class} --exclusive --requeue"))
         .collect();
-    assert_eq!(slurm.asked("sbatch"), expected);
+    assert_eq!(slurm.requests("sbatch"), expected);
     assert!(ran.stdout.contains("class a: shards 10-15 as job 41\nclass b: shards 0-9 as job 42"), "{}", ran.stdout);
     // The last task of the second array is the last shard.
     let mut task = std::process::Command::new("sh");
@@ -399,11 +399,11 @@ fn a_plan_beyond_the_largest_array_becomes_several_for_each_class() {
     assert_eq!((shard.number, shard.class.as_str(), shard.task.as_deref()), (15, "a", Some("41_5")));
     // The same again asks for all but that one.
     assert_eq!(slurm.submit(&["--constraint", "a"]).code, Some(0));
-    assert_eq!(slurm.asked("sbatch")[5], "sbatch --parsable --array=0-4 --constraint=a");
+    assert_eq!(slurm.requests("sbatch")[5], "sbatch --parsable --array=0-4 --constraint=a");
 }
 
 #[test]
-fn status_asks_the_queue_and_believes_the_results() {
+fn status_queries_the_queue_and_trusts_the_results() {
     let slurm = Slurm::new(SIXTEEN);
     slurm.submit(&[]);
     slurm
@@ -416,10 +416,10 @@ fn status_asks_the_queue_and_believes_the_results() {
     assert_eq!((&class["finished"], &class["running"], &class["pending"]), (&1.into(), &[0].into(), &[15].into()));
     assert_eq!(class["reasons"], Value::from(vec!["BeginTime"]));
     assert_eq!(class["missing"], Value::from((2..15).collect::<Vec<_>>()));
-    assert_eq!(slurm.asked("squeue").last().unwrap(), "squeue -h -r -o %i|%T|%r -j 40,41");
+    assert_eq!(slurm.requests("squeue").last().unwrap(), "squeue -h -r -o %i|%T|%r -j 40,41");
     // Their shards would be measured a second time.
     slurm.refused(&[], &["job 40 has 3 tasks of class default in the queue", "scancel 40"]);
-    assert_eq!(slurm.asked("sbatch").len(), 2);
+    assert_eq!(slurm.requests("sbatch").len(), 2);
 }
 
 #[test]
@@ -430,7 +430,7 @@ fn a_refused_class_cancels_those_before_it() {
         &["--constraint", "a", "--constraint", "c"],
         &["--constraint=c", words, "sinfo", "cancelled", "job 40"],
     );
-    assert_eq!(slurm.asked("scancel"), ["scancel 40"]);
+    assert_eq!(slurm.requests("scancel"), ["scancel 40"]);
     assert!(!slurm.here.path("plan.shards/submitted.jsonl").exists());
     let status = slurm.here.ok(&["sweep", "status", "plan.json"]);
     assert!(status.stdout.contains("nothing was submitted"), "{}", status.stdout);

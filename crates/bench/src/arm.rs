@@ -170,7 +170,7 @@ impl<'a> Arm<'a> {
     pub(crate) fn sample(&mut self, last: bool) -> Result<Sample, Outcome> {
         let (timing, parts_ns) = self.timed(last)?;
         self.awake.check()?;
-        self.drift.saw(&parts_ns);
+        self.drift.add_slot(&parts_ns);
         Ok(Sample { state: self.device.state(), ..sample::sample(self.slot, &timing, &parts_ns) })
     }
 
@@ -247,13 +247,13 @@ impl<'a> Judge<'a> {
     }
 
     /// Judges a second run after every first one, or only where its answer may hold poison.
-    pub(crate) fn twice(self, twice: bool) -> Self {
+    pub(crate) fn judge_twice(self, twice: bool) -> Self {
         Self { twice: if twice { Duration::MAX } else { Duration::ZERO }, ..self }
     }
 
     /// Checks against digests of correct outputs first; only if needed reads the reference where other workers may have
     /// left it, or computes it.
-    pub(crate) fn knowing(known_right: Vec<u64>, shared: Option<PathBuf>, on_step: &'a dyn Fn(Step)) -> Self {
+    pub(crate) fn with_digests(known_right: Vec<u64>, shared: Option<PathBuf>, on_step: &'a dyn Fn(Step)) -> Self {
         Self { on_step, known_right, expected: None, shared, twice: SHORT }
     }
 

@@ -30,7 +30,7 @@ const START_S: f64 = 0.016;
 /// Cost of a turn besides its slot and head (messages, context switches, counters), in seconds. A deliberately high
 /// estimate.
 const SWITCH_S: f64 = 1e-4;
-/// Fewest and most rounds per block: enough for a median, and no more than are worth their time.
+/// Minimum and maximum number of rounds per block: enough for a median, and no more than are worth their time.
 const ROUNDS: (u64, u64) = (6, 24);
 /// Factor on the maximum number of rounds in a long block: enough that a rare slow mode shows up in nearly every block.
 const LONGER: u64 = 4;
@@ -40,7 +40,7 @@ const MANY: u64 = 8;
 /// Rounds per block of long runs. The first run of each process and its check take as long as a slot, so beyond this
 /// another process is worth more than another round.
 const LONG_ROUNDS: u64 = 3;
-/// Fewest rounds of a block whose length the comparison chose: two show how much rounds scatter.
+/// Minimum number of rounds of a block whose length the comparison chose: two show how much rounds scatter.
 const FEWEST: u64 = 2;
 /// Rounds after which a slow block ends. On a busy machine, waiting for the processor between slots costs more than the
 /// slots, and rounds within one block are not replicates.
@@ -114,7 +114,7 @@ pub fn compare(
 struct Length {
     /// True if every run is long enough to be a slot by itself.
     long: bool,
-    /// Fewest rounds; a block with fewer does not count.
+    /// Minimum number of rounds; a block with fewer does not count.
     fewest: u64,
     /// Rounds of a usual block.
     usual: u64,
@@ -160,7 +160,7 @@ impl Arms<'_> {
         }
         let seen = [BASELINE, CANDIDATE].map(|arm| {
             let iteration_ns = shapes::iteration_ns(&taken.samples[arm]).unwrap_or(f64::NAN);
-            seen(&opened[arm], opened[arm].slot, iteration_ns)
+            observed(&opened[arm], opened[arm].slot, iteration_ns)
         });
         let Some(alike) = shapes::alike(seen, SLOT_NS) else { return Ok(taken) };
         self.keep(alike);
@@ -191,8 +191,8 @@ impl Arms<'_> {
         let mut settling = [longest(baseline, control), candidate.clone()];
         let own = |arm: usize, settling: &Settling| {
             let opened = block.state(arm).map_err(|outcome| ended(ARMS[arm], outcome))?;
-            let slot = settle::slot(settling, SLOT_NS, opened.most(), opened.finest_part_ns);
-            Ok::<_, NoDecision>(seen(opened, slot, settling.settled_ns))
+            let slot = settle::slot(settling, SLOT_NS, opened.max_iterations(), opened.finest_part_ns);
+            Ok::<_, NoDecision>(observed(opened, slot, settling.settled_ns))
         };
         let shapes = shapes::settled_alike([own(BASELINE, &settling[0])?, own(CANDIDATE, &settling[1])?], SLOT_NS);
         for (settling, slot) in settling.iter_mut().zip(&shapes) {
@@ -248,7 +248,7 @@ impl Arms<'_> {
         }
         if judged.iter().flatten().filter(|judged| judged.unsettled).count() >= 2 {
             // A single unsettled arm may have had a noisy neighbour. All arms get the same new shape.
-            self.keep([BASELINE, CANDIDATE].map(|arm| settle::longer(slots[arm])));
+            self.keep([BASELINE, CANDIDATE].map(|arm| settle::lengthened(slots[arm])));
         }
         self.reported.other_answers = self.sides.exact
             && !self.known.agree(&self.sides.baseline.launch.program, &self.sides.candidate.launch.program);
@@ -349,15 +349,15 @@ impl Arms<'_> {
     }
 }
 
-/// Most rounds of a usual block if each takes this long: a slow block ends early, and the pace must not count on rounds that
-/// the block will not have.
+/// Maximum number of rounds of a usual block if each takes `round`: a slow block ends early, and the pace must not
+/// count on rounds that the block will not have.
 fn before_slow(round: Duration) -> u64 {
     (LONG_BLOCK.div_duration_f64(round.max(Duration::from_nanos(1))).ceil() as u64).max(ENOUGH_ROUNDS)
 }
 
 /// What the first block showed about an arm.
-fn seen(opened: &Opened, slot: Slot, iteration_ns: f64) -> Seen {
-    Seen { slot, iteration_ns, most: opened.most(), finest_part_ns: opened.finest_part_ns }
+fn observed(opened: &Opened, slot: Slot, iteration_ns: f64) -> Seen {
+    Seen { slot, iteration_ns, max_iterations: opened.max_iterations(), finest_part_ns: opened.finest_part_ns }
 }
 
 pub(crate) fn ended(arm: &'static str, outcome: &Outcome) -> NoDecision {

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_question_sees_what_it_is_for() {
+    fn each_side_question_detects_its_difference() {
         let even = [1.0; 20];
         let mut tail = even;
         tail[3] = 2.0;

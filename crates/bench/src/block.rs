@@ -218,7 +218,7 @@ impl<'a> Block<'a> {
         })?;
         for (arm, (spec, learnt)) in specs.iter().zip(&learnt).enumerate() {
             let (Some(learnt), Ok(opened)) = (learnt, &self.arms[arm].state) else { continue };
-            let slot = settle::slot(learnt, slot_ns, opened.most(), opened.finest_part_ns);
+            let slot = settle::slot(learnt, slot_ns, opened.max_iterations(), opened.finest_part_ns);
             known.slots.insert(spec.key(), slot);
             known.settling.insert(spec.key(), learnt.clone());
             self.shape(arm, slot);
@@ -230,7 +230,7 @@ impl<'a> Block<'a> {
     pub fn count(&mut self, specs: &[Spec], known: &mut Known, counts: Counts) {
         for (arm, spec) in specs.iter().enumerate() {
             let Ok(opened) = &self.arms[arm].state else { continue };
-            let slot = opened.slot.counted(counts, opened.most(), opened.finest_part_ns);
+            let slot = opened.slot.counted(counts, opened.max_iterations(), opened.finest_part_ns);
             known.slots.insert(spec.key(), slot);
             self.shape(arm, slot);
         }
@@ -390,7 +390,7 @@ impl Arm {
         interrupt: &AtomicBool,
         on_wait: &mut dyn FnMut(&'static str),
     ) -> Result<(), Interrupted> {
-        match self.hear(limits.open, interrupt, on_wait)? {
+        match self.receive(limits.open, interrupt, on_wait)? {
             Some(Answer::Ready(mut opened)) => {
                 let digest = (spec.launch.program.clone(), opened.digest);
                 opened.verdict = known.right.entry(digest).or_insert(opened.verdict).clone();
@@ -406,7 +406,7 @@ impl Arm {
 
     /// Waits for the result of a second check; `None` if the arm has ended or ends now.
     fn judged(&mut self, limit: Duration, interrupt: &AtomicBool) -> Result<Option<Judged>, Interrupted> {
-        match self.hear(limit, interrupt, &mut |_| {})? {
+        match self.receive(limit, interrupt, &mut |_| {})? {
             Some(Answer::Judged(judged)) => Ok(Some(*judged)),
             other => self.unexpected(other),
         }
@@ -415,18 +415,18 @@ impl Arm {
     /// Asks a live worker; if it is gone, records how it ended.
     fn ask(&mut self, ask: &Ask, limit: Duration, interrupt: &AtomicBool) -> Result<Option<Answer>, Interrupted> {
         self.put(ask.clone());
-        self.hear(limit, interrupt, &mut |_| {})
+        self.receive(limit, interrupt, &mut |_| {})
     }
 
     /// Waits for the answer of a live worker; if it is gone, records how it ended.
-    fn hear(
+    fn receive(
         &mut self,
         limit: Duration,
         interrupt: &AtomicBool,
         on_wait: &mut dyn FnMut(&'static str),
     ) -> Result<Option<Answer>, Interrupted> {
         let Some(worker) = &mut self.worker else { return Ok(None) };
-        match worker.hear(limit, interrupt, on_wait) {
+        match worker.receive(limit, interrupt, on_wait) {
             Ok(answer) => Ok(Some(answer)),
             Err(Lost::Interrupted) => Err(Interrupted),
             Err(Lost::Broken(error)) => {
@@ -458,7 +458,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_late_hang_is_no_lack_of_time() {
+    fn a_late_hang_is_not_reported_as_lack_of_time() {
         let is_enough =
             |left_s, before_s| Duration::from_secs_f64(left_s) >= hang_time(Duration::from_secs_f64(before_s));
         assert!(is_enough(8.0, 0.3), "also after 12 of 20 seconds");

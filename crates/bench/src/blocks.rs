@@ -92,7 +92,7 @@ impl Blocks<'_> {
             if taking.is_empty() {
                 break;
             }
-            self.one((block, begin), cell, &taking, &mut rows, &mut known, &mut coin, on_event)?;
+            self.take_block((block, begin), cell, &taking, &mut rows, &mut known, &mut coin, on_event)?;
         }
         Ok(cell.implementations.iter().zip(rows).map(|(of, row)| self.finish(cell, &case, of, row)).collect())
     }
@@ -106,7 +106,7 @@ impl Blocks<'_> {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn one(
+    fn take_block(
         &self,
         (block, begin): (u32, Instant),
         cell: &Cell,
@@ -171,7 +171,7 @@ impl Blocks<'_> {
                     row.settling = known.settling.get(&specs[arm].key()).cloned();
                     row.unsettled = judged.unsettled;
                     if judged.unsettled && settings.counts.is_none() {
-                        known.slots.insert(specs[arm].key(), settle::longer(opened.slot));
+                        known.slots.insert(specs[arm].key(), settle::lengthened(opened.slot));
                     }
                     if let Some(settling) = &mut row.settling {
                         settling.untimed = opened.slot.lead;
@@ -189,26 +189,26 @@ impl Blocks<'_> {
     /// When this share of the time is over, if the user limits it.
     fn end(&self, begin: Instant, share: f64) -> Option<Instant> {
         self.more.as_ref()?;
-        begin.checked_add(self.hard().mul_f64(share))
+        begin.checked_add(self.time_limit().mul_f64(share))
     }
 
-    fn hard(&self) -> Duration {
+    fn time_limit(&self) -> Duration {
         Duration::try_from_secs_f64(self.budget_s).unwrap_or(Duration::MAX / 2).max(LEAST)
     }
 
     /// The outcome of the row `own` without a sample when the time was up; `last` is the implementation whose process was not
     /// ready after the share `ready` of the time, and what it was doing.
     fn not_measured(&self, own: &str, last: Option<(&str, &'static str)>, ready: f64) -> Outcome {
-        let (hard, more) = (self.hard(), self.more.as_deref().unwrap_or_default());
-        let all = seconds(hard);
-        let counts = if hard.as_secs_f64() > self.budget_s {
+        let (limit, more) = (self.time_limit(), self.more.as_deref().unwrap_or_default());
+        let all = seconds(limit);
+        let counts = if limit.as_secs_f64() > self.budget_s {
             format!(" (a shorter time counts as {all})")
         } else {
             String::new()
         };
         let over = match last {
             Some((name, step)) => {
-                let ready = seconds(hard.mul_f64(ready));
+                let ready = seconds(limit.mul_f64(ready));
                 let said = format!("after {ready} of {all}{counts}");
                 if name == own {
                     format!("{said} its process was still {step}")

@@ -8,7 +8,7 @@ use ellwand_core::record::Settings;
 use crate::sample::{Slot, slot};
 
 /// Upper bound on the iterations of a slot; beyond it the loop overhead dominates.
-const MOST_ITERATIONS: u64 = 1 << 24;
+const MAX_ITERATIONS: u64 = 1 << 24;
 
 /// Requirements on slots and warm-up.
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +66,7 @@ pub(crate) fn shape(
 /// limits the iterations ([`Prepared::most_iterations`]).
 const LONGER_ON_DEVICES: u64 = 10;
 
-/// Fewest slots that determine the cost of a cold slot, and most that warm up, whatever the clock says.
+/// Minimum number of slots that determine the cost of a cold slot, and maximum that warm up, whatever the clock says.
 const COLD_SLOTS: [u64; 2] = [3, 1000];
 
 /// Takes cold-cache slots for at least `warm_up_ns`, which raises the device's clock rate and touches all pages, and
@@ -109,7 +109,7 @@ fn warm(
     slot_ns: u64,
     warm_up_ns: u64,
 ) -> Result<Slot, DeviceError> {
-    let most = prepared.most_iterations().clamp(1, MOST_ITERATIONS);
+    let most = prepared.most_iterations().clamp(1, MAX_ITERATIONS);
     let mut iterations = 1_u64;
     let mut spent = 0_u64;
     // The fastest slot at the current size. One preempted slot must not end the search early, so a second slot confirms
@@ -130,7 +130,7 @@ fn warm(
         if fastest < slot_ns && iterations < most {
             iterations = (iterations * 2).min(most);
             (fastest, tries) = (u64::MAX, 0);
-        } else if sure && (spent >= warm_up_ns || iterations >= MOST_ITERATIONS) {
+        } else if sure && (spent >= warm_up_ns || iterations >= MAX_ITERATIONS) {
             let one = fastest.max(1) as f64 / iterations as f64;
             let wanted = ((slot_ns as f64 / one).ceil() as u64).clamp(1, most);
             let shape = Slot::whole(wanted, (one * wanted as f64) as u64).cut(device.finest_part_ns());

@@ -29,7 +29,7 @@ use crate::worker::shared::unnamed;
 
 /// Poll interval of the interrupt flag while a command runs.
 const GLANCE: Duration = Duration::from_millis(100);
-/// Most runs of each command in a block of usual length.
+/// Maximum number of runs of each command in a block of usual length.
 const RUNS: f64 = 5.0;
 /// Number of blocks that should fit into the time, unless a block of one run each is too long for that.
 const BLOCKS: f64 = 24.0;
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn each_run_follows_a_preparation_of_its_own() {
+    fn each_run_follows_its_own_preparation() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("fresh").display().to_string();
         // Fails unless the preparation has made the file since the last run.
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn first_runs_say_what_time_is_needed() {
+    fn first_runs_show_how_much_time_is_needed() {
         let NoDecision::OutOfTime(Some(needed_s)) = ended(["sleep 0.5", "sleep 0.5"], false, 2.0) else {
             panic!("the time is not enough, and what is enough is known")
         };
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn its_own_limit_is_a_failure_and_no_lack_of_time() {
+    fn exceeding_the_limit_of_a_command_is_a_failure_and_not_lack_of_time() {
         let limits = Limits { open: Duration::from_millis(200), ..Limits::default() };
         let terms = Terms::new(0.01, 0.01, None, limits, 1).unwrap();
         let commands = Commands { timed: ["sleep 2", "true"], prepare: [None, None], same_output: false };
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_that_differs_is_told() {
+    fn the_first_line_that_differs_is_named() {
         assert_eq!(difference(b"a\nb\n", b"a\nb\n"), None);
         assert_eq!(
             difference(b"a\nb\n", b"a\nc\n").unwrap(),

@@ -54,8 +54,8 @@ pub struct Terms {
 pub const AGE_S: f64 = 1.0;
 /// The first blocks, which share the time of ageing: enough of them to show a tail.
 pub(crate) const AGED_BLOCKS: u32 = 12;
-/// Fewest blocks of a plan that is fitted to the time: six can show a difference if both copies of the baseline count, or
-/// nine by the signs over one copy.
+/// Minimum number of blocks of a plan that is fitted to the time: six can show a difference if both copies of the
+/// baseline count, or nine by the signs over one copy.
 pub(crate) const LEAST: usize = 6;
 pub(crate) const LEAST_BY_SIGNS: usize = 9;
 /// Largest share of the time of a decision spent on ageing.

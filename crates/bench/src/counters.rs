@@ -106,7 +106,7 @@ mod perf {
         use super::*;
 
         #[test]
-        fn page_faults_are_counted_or_it_is_said_why_not() {
+        fn page_faults_are_counted_or_unavailable_with_the_reason() {
             if start(Kind::Faults).is_none() {
                 assert!(why(Kind::Faults).contains("perf"), "{}", why(Kind::Faults));
                 return;

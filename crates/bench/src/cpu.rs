@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_step_of_a_clock_is_told_from_what_lies_between_its_readings() {
+    fn the_step_of_a_clock_is_separated_from_the_cost_of_reading_it() {
         let of = |groups: &[(u64, usize)]| {
             let waits: Vec<u64> = groups.iter().flat_map(|(wait, count)| vec![*wait; *count]).collect();
             step_of(&waits)
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn sleep_is_told_from_work() {
+    fn sleep_is_distinguished_from_work() {
         let cpu = Cpu::default();
         let asleep = cpu.time(CpuScope::Thread, &mut || std::thread::sleep(Duration::from_millis(20)));
         assert!(asleep.cpu_ns.unwrap() < asleep.wall_ns / 2, "{asleep:?}");
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn work_of_a_hidden_thread_is_told_from_the_own() {
+    fn work_of_hidden_threads_is_counted_separately() {
         let work = || {
             std::hint::black_box((0..30_000_000_u64).fold(1, |x: u64, i| std::hint::black_box(x.wrapping_mul(i | 1))));
         };
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_thread_does_is_counted_while_it_still_runs() {
+    fn work_of_another_thread_is_counted_while_it_still_runs() {
         use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
         // Well below a scheduler tick, and without system calls, which would update the scheduler's record.
         let work = || (0..200_000_u64).fold(1, |x: u64, i| std::hint::black_box(x.wrapping_mul(i | 1)));

@@ -6,7 +6,7 @@ use ellwand_core::record::{Cache, Environment};
 
 pub use crate::block::allowed_cores;
 use crate::cpu::{Cpu, clock_quality, slot_cost_ns};
-use crate::sample::MOST_PARTS;
+use crate::sample::MAX_PARTS;
 
 /// Describes this machine. The ceilings stay empty: [`crate::machine`] measures them.
 pub fn detect() -> Environment {
@@ -14,7 +14,7 @@ pub fn detect() -> Environment {
     Environment {
         clock_cost_ns: Some(clock.cost_ns),
         clock_step_ns: Some(clock.step_ns),
-        slot_cost_ns: Some(slot_cost_ns(&Cpu::default(), MOST_PARTS)),
+        slot_cost_ns: Some(slot_cost_ns(&Cpu::default(), MAX_PARTS)),
         ..facts()
     }
 }

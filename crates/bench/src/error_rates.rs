@@ -96,7 +96,7 @@ fn equal_things_are_rarely_called_different_however_their_slots_scatter() {
 }
 
 #[test]
-fn what_is_slow_now_and_then_is_found() {
+fn occasional_slow_slots_are_found() {
     for slow in [Slow::Tail, Slow::Modes] {
         let decisions: Vec<Decision> = (1000..1100).map(|seed| compare([Slow::Never, slow], seed)).collect();
         let found = decisions.iter().filter(|decision| slower(decision)).count() as u64;
@@ -179,7 +179,7 @@ fn a_tail_far_inside_the_region_keeps_nothing_open() {
 
 /// If a tail is too rare for the available blocks, the answer "the same" still mentions the suspicion.
 #[test]
-fn a_tail_that_is_not_settled_at_the_last_block_is_said() {
+fn a_tail_still_open_at_the_last_block_is_unsettled() {
     let mut random = ChaCha8Rng::seed_from_u64(5);
     let terms = Terms::new(0.015, 0.01, Some(8), Limits::default(), 5).unwrap();
     let decision = over_blocks(&terms, &mut |_, _| {}, &mut |_, _| {

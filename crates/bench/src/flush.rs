@@ -44,10 +44,10 @@ fn share(caches: &[Cache], cores: u64) -> u64 {
 
 /// Memory that each process holds after its first flush of the CPU caches, in bytes.
 pub fn flush_bytes() -> u64 {
-    held(&crate::environment::caches())
+    buffer_bytes(&crate::environment::caches())
 }
 
-fn held(caches: &[Cache]) -> u64 {
+fn buffer_bytes(caches: &[Cache]) -> u64 {
     let cores = cores().len() as u64;
     cores.saturating_mul(share(caches, cores))
 }
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_are_made_once_for_the_processors_that_may_be_used_and_hold_pages_of_their_own() {
+    fn buffers_are_made_once_per_usable_processor_with_separate_pages() {
         let mut flush = Flush::default();
         let asked = std::cell::Cell::new(0);
         let caches = || {
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(asked.get(), 1);
         assert_eq!(flush.buffers.iter().map(|buffer| buffer.core).collect::<Vec<_>>(), cores());
         let words: usize = flush.buffers.iter().map(|buffer| buffer.words.len()).sum();
-        assert_eq!(8 * words as u64, held(&caches()), "as it was said beforehand");
+        assert_eq!(8 * words as u64, buffer_bytes(&caches()), "as it was said beforehand");
         for buffer in &flush.buffers {
             assert_eq!(buffer.words.len(), 4 * (64 << 10) / 8);
             assert!(buffer.words.iter().all(|word| *word == 1), "pages of zeros are one and the same");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_not_there_is_told() {
+    fn an_allocation_that_fails_is_an_error() {
         let problem = Flush::default().run(&|| vec![cache("L3", 1 << 60, 1)]).unwrap_err();
         assert!(problem.to_string().contains("bytes of memory"), "{problem}");
     }

@@ -87,7 +87,7 @@ pub(crate) fn forget(group: i32) {
 }
 
 /// Why this process cannot start another, if the system's limits forbid it (`ulimit -u`, memory).
-pub fn alone() -> Option<io::Error> {
+pub fn spawn_error() -> Option<io::Error> {
     let limits = [io::ErrorKind::WouldBlock, io::ErrorKind::OutOfMemory];
     Guard::start().err().filter(|error| limits.contains(&error.kind()))
 }

@@ -22,7 +22,7 @@ impl Instrument<'_> {
     ///
     /// # Errors
     /// If inputs or reference cannot be computed.
-    pub fn hard(&self, cell: &Cell) -> Result<Hard, SetupError> {
+    pub fn hard_sets(&self, cell: &Cell) -> Result<Hard, SetupError> {
         let workload = cell.workload.as_ref();
         Ok(check::guarded("the workload's hard sets", || {
             let sets = workload.hard_sets(&cell.case, self.seed)?;

@@ -178,7 +178,7 @@ impl Instrument<'_> {
     ) -> Result<Verdict, Outcome> {
         let device = self.device(implementation)?;
         let task = Task { workload: cell.workload.as_ref(), case, inputs, allowed: cell.allowed };
-        Ok(Arm::prepare(task, implementation, device, Judge::against(expected).twice(twice), &[])?.1.verdict)
+        Ok(Arm::prepare(task, implementation, device, Judge::against(expected).judge_twice(twice), &[])?.1.verdict)
     }
 
     pub(crate) fn check_interrupt(&self) -> Result<(), Interrupted> {

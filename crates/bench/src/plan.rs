@@ -176,7 +176,7 @@ pub fn cases(workload: &dyn Workload, selection: &Selection) -> Result<Vec<Case>
 fn cases_of(workload: &dyn Workload, selection: &Selection, size: Option<&Size>) -> Result<Vec<Case>, InputError> {
     let mut cases = vec![Vec::new()];
     for axis in workload.axes() {
-        let values = match asked(axis, selection) {
+        let values = match requested(axis, selection) {
             Some(text) => axis.parse_list(text)?,
             None => size
                 .and_then(|size| size.values.iter().find(|(name, _)| *name == axis.name))
@@ -199,7 +199,7 @@ fn cases_of(workload: &dyn Workload, selection: &Selection, size: Option<&Size>)
     Ok(cases.into_iter().map(|params| Case::new(workload.name(), params)).collect())
 }
 
-fn asked<'a>(axis: &Axis, selection: &'a Selection) -> Option<&'a String> {
+fn requested<'a>(axis: &Axis, selection: &'a Selection) -> Option<&'a String> {
     axis.names().find_map(|name| selection.axes.get(name))
 }
 

@@ -5,7 +5,7 @@ use ellwand_core::Work;
 use ellwand_core::record::Measurement;
 use ellwand_core::stats::median;
 
-/// The most bytes per second that any core loads: two vectors of 64 bytes per cycle at 6 GHz.
+/// Maximum number of bytes that any core loads per second: two vectors of 64 bytes per cycle at 6 GHz.
 const CORE_BYTES_PER_S: f64 = 2.0 * 64.0 * 6e9;
 
 /// The remark on an implementation on the CPU whose iterations take `seconds`, if that is too short for all cores to

@@ -8,7 +8,7 @@ use crate::measure::{Event, Instrument, Interrupted};
 use crate::stop::{is_done, overtime};
 
 /// The implementations that take a slot in `round`: one with a share of the `planned` rounds takes part in every n-th.
-fn turns(round: u32, planned: u32, shares: &[Option<u32>]) -> Vec<usize> {
+fn participants(round: u32, planned: u32, shares: &[Option<u32>]) -> Vec<usize> {
     let takes = |share: &Option<u32>| share.is_some_and(|share| round.is_multiple_of((planned / share.max(1)).max(1)));
     (0..shares.len()).filter(|index| takes(&shares[*index])).collect()
 }
@@ -34,7 +34,7 @@ impl Instrument<'_> {
         let mut samples = vec![Vec::new(); slots.len()];
         for round in 0..planned {
             self.check_interrupt()?;
-            let mut order = turns(round, planned, &shares);
+            let mut order = participants(round, planned, &shares);
             order.shuffle(coin);
             for (position, index) in order.into_iter().enumerate() {
                 match take(index)? {

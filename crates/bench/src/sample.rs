@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::calibrate::{self, SlotNeeds};
 use crate::check;
 
-/// Most parts of a slot. Five parts avoid a disturbance as well as ten (a preemption hits one of them), and each part
-/// costs a clock reading.
-pub(crate) const MOST_PARTS: u64 = 5;
+/// Maximum number of parts of a slot. Five parts avoid a disturbance as well as ten (a preemption hits one of them),
+/// and each part costs a clock reading.
+pub(crate) const MAX_PARTS: u64 = 5;
 
 /// Takes one slot: its untimed head, then its iterations in equal parts, back to back. Only `run_times` and
 /// `sync` lie between the clock readings. Returns time and counters of the whole slot, and the time of each part in
@@ -180,7 +180,7 @@ impl Slot {
     pub fn counted(self, counts: Counts, most: u64, finest_part_ns: Option<u64>) -> Self {
         let iterations = counts.iterations.clamp(1, most.max(1));
         let cost_ns = (iterations as f64 * self.iteration_ns()) as u64;
-        let longest = finest_part_ns.map_or(1, |finest| (cost_ns / finest.max(1)).clamp(1, MOST_PARTS));
+        let longest = finest_part_ns.map_or(1, |finest| (cost_ns / finest.max(1)).clamp(1, MAX_PARTS));
         let parts = (1..=longest).rev().find(|parts| iterations.is_multiple_of(*parts)).unwrap_or(1);
         Self { iterations, parts, cost_ns, lead: counts.warm_up, ..self }
     }
@@ -189,7 +189,7 @@ impl Slot {
     #[must_use]
     pub fn cut(self, finest_part_ns: Option<u64>) -> Self {
         let Some(finest) = finest_part_ns else { return self };
-        let parts = (self.cost_ns / finest.max(1)).min(MOST_PARTS).min(self.iterations).max(1);
+        let parts = (self.cost_ns / finest.max(1)).min(MAX_PARTS).min(self.iterations).max(1);
         let iterations = self.iterations.div_ceil(parts) * parts;
         let cost_ns = (u128::from(self.cost_ns) * u128::from(iterations) / u128::from(self.iterations.max(1))) as u64;
         Self { iterations, parts, cost_ns, ..self }
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_too_short_for_the_clock_say_so() {
+    fn slots_too_short_for_the_clock_have_a_remark() {
         let of = |iterations, wall_ns| remarks(&[Sample { iterations, wall_ns, ..Sample::default() }; 3]);
         assert_eq!(
             of(64, 640),
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn counted_slots_hold_exactly_what_was_asked_for() {
+    fn counted_slots_have_exactly_the_requested_iterations() {
         let found = Slot { lead: 40, ..Slot::whole(500, 500_000) };
         let of = |warm_up, iterations, most| found.counted(Counts { warm_up, iterations }, most, Some(10_000));
         let slot = |lead, iterations, parts| Slot { lead, parts, ..Slot::whole(iterations, iterations * 1000) };
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_cut_into_equal_parts_no_shorter_than_the_clock_can_tell() {
+    fn slots_are_cut_into_equal_parts_that_the_clock_can_time() {
         let sized = |iterations, parts, cost_ns| Slot { parts, ..Slot::whole(iterations, cost_ns) };
         // 200 iterations of 1 us: five parts of forty.
         assert_eq!(Slot::whole(200, 200_000).cut(Some(10_000)), sized(200, 5, 200_000));

@@ -40,7 +40,7 @@ const LONGER: f64 = 4.0;
 /// or the arm, not from the switch.
 const REFILL: f64 = 5e9;
 const SHORTEST_BOUND_NS: f64 = 3e6;
-/// Fewest steps that form a curve. Iterations too long for that are longer than any settling.
+/// Minimum number of steps that form a curve. Iterations too long for that are longer than any settling.
 const FEWEST_STEPS: usize = 3;
 /// Steps averaged before comparison with the settled level.
 const WINDOW: usize = 3;
@@ -52,7 +52,7 @@ const FALLING: f64 = 0.02;
 const TIMED_PER_UNTIMED: f64 = 2.0;
 /// Slots are unsettled if most of them have a first part slower than their median part by more than this share.
 const DRIFT: f64 = 0.05;
-/// Fewest slots needed to detect that.
+/// Minimum number of slots needed to detect that.
 const DRIFT_SLOTS: usize = 6;
 
 /// Warning for an arm whose slots still start slow.
@@ -229,7 +229,7 @@ pub(crate) struct Drift(Vec<f64>);
 
 impl Drift {
     /// Records the parts of a slot.
-    pub(crate) fn saw(&mut self, parts_ns: &[u64]) {
+    pub(crate) fn add_slot(&mut self, parts_ns: &[u64]) {
         let all: Vec<f64> = parts_ns.iter().map(|ns| *ns as f64).collect();
         if let (Some(first), Some(middle)) = (all.first(), median(&all))
             && all.len() >= 3
@@ -249,7 +249,7 @@ impl Drift {
 }
 
 /// The new shape after slots started unsettled: head and parts twice as long, up to the bound.
-pub(crate) fn longer(slot: Slot) -> Slot {
+pub(crate) fn lengthened(slot: Slot) -> Slot {
     let lead = 2 * slot.lead.max(slot.iterations / slot.parts.max(1));
     let longer = Slot { lead, iterations: 2 * slot.iterations, cost_ns: 2 * slot.cost_ns, ..slot };
     if lead as f64 * slot.iteration_ns() > longest_head_ns() { slot } else { longer }
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_curves_settle_where_a_reader_would_say() {
+    fn recorded_curves_settle_where_a_reader_would_expect() {
         // Iteration times in us after a switch for four arms: scale of 6 MiB on Zen 4, the same and a parser on Zen 3,
         // and a chain of multiplications on Zen 3 in steps of three iterations.
         let zen4 = [471.0, 281.0, 199.0, 161.0, 157.0, 156.0, 156.0, 155.0, 156.0, 156.0, 157.0, 156.0];
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_settles_says_so_and_is_bounded() {
+    fn a_curve_that_never_settles_is_marked_and_bounded() {
         let forever = falling(400.0, 100.0, 40.0, 80, 0.01);
         let settling = learned(&[forever.clone(), forever.clone(), forever]);
         assert!(settling.unsettled && settling.untimed <= 80, "{settling:?}");
@@ -355,22 +355,22 @@ mod tests {
     fn slots_that_begin_slow_are_found_and_made_longer() {
         let mut drift = Drift::default();
         for _ in 0..8 {
-            drift.saw(&[120, 100, 101, 99, 100]);
-            drift.saw(&[120, 100]);
+            drift.add_slot(&[120, 100, 101, 99, 100]);
+            drift.add_slot(&[120, 100]);
         }
         assert!(drift.is_unsettled());
         let mut flat = Drift::default();
         for slot in 0..20 {
-            flat.saw(&if slot % 2 == 0 { [104, 100, 100] } else { [96, 100, 100] });
+            flat.add_slot(&if slot % 2 == 0 { [104, 100, 100] } else { [96, 100, 100] });
         }
         assert!(!flat.is_unsettled() && !Drift::default().is_unsettled());
         let slot = Slot::whole(10, 1_000_000).cut(Some(10_000));
-        let once = longer(slot);
+        let once = lengthened(slot);
         assert_eq!((once.lead, once.iterations, once.cost_ns), (4, 20, 2_000_000));
-        let twice = longer(once);
+        let twice = lengthened(once);
         assert_eq!((twice.lead, twice.iterations), (8, 40));
         let mut bounded = slot;
-        (0..20).for_each(|_| bounded = longer(bounded));
+        (0..20).for_each(|_| bounded = lengthened(bounded));
         assert!(bounded.lead as f64 * bounded.iteration_ns() <= longest_head_ns(), "{bounded:?}");
     }
 }

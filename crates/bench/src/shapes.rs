@@ -8,7 +8,7 @@
 use ellwand_core::record::Sample;
 
 use crate::calibrate::unlearnt;
-use crate::sample::{MOST_PARTS, Slot};
+use crate::sample::{MAX_PARTS, Slot};
 
 /// Iteration times within this ratio get the same number of iterations.
 const NEAR: f64 = 1.3;
@@ -23,8 +23,8 @@ pub(crate) struct Seen {
     pub(crate) slot: Slot,
     /// Iteration time in the fastest of all parts, in nanoseconds.
     pub(crate) iteration_ns: f64,
-    /// Most iterations that can be loaded at once.
-    pub(crate) most: u64,
+    /// Maximum number of iterations that can be loaded at once.
+    pub(crate) max_iterations: u64,
     /// Shortest part that its device can time; `None` if slots are not cut.
     pub(crate) finest_part_ns: Option<u64>,
 }
@@ -71,11 +71,11 @@ pub(crate) fn alike(seen: [Seen; 2], slot_ns: u64) -> Option<[Slot; 2]> {
         return None;
     }
     let finest = seen[0].finest_part_ns.zip(seen[1].finest_part_ns).map(|(a, b)| a.max(b) as f64);
-    let part_ns = finest.map_or(slot_ns, |finest| finest.max(slot_ns / MOST_PARTS as f64)).max(slowest);
+    let part_ns = finest.map_or(slot_ns, |finest| finest.max(slot_ns / MAX_PARTS as f64)).max(slowest);
     let near = slowest <= NEAR * fastest;
     let iterations = |seen: &Seen| {
         let wanted = if near { (part_ns / slowest).ceil() } else { (part_ns / seen.iteration_ns).round() };
-        (wanted as u64).clamp(1, seen.most.max(1))
+        (wanted as u64).clamp(1, seen.max_iterations.max(1))
     };
     let mut each = [iterations(&seen[0]), iterations(&seen[1])];
     if near {
@@ -83,8 +83,8 @@ pub(crate) fn alike(seen: [Seen; 2], slot_ns: u64) -> Option<[Slot; 2]> {
     }
     let longest = (each[0] as f64 * times[0]).max(each[1] as f64 * times[1]);
     let parts = if finest.is_some() { (slot_ns / longest).ceil() as u64 } else { 1 };
-    let loaded = (seen[0].most / each[0]).min(seen[1].most / each[1]);
-    let parts = parts.clamp(1, MOST_PARTS).min(loaded.max(1));
+    let loaded = (seen[0].max_iterations / each[0]).min(seen[1].max_iterations / each[1]);
+    let parts = parts.clamp(1, MAX_PARTS).min(loaded.max(1));
     let wanted = [0, 1].map(|arm| {
         let iterations = each[arm] * parts;
         let slot = Slot { parts, ..Slot::whole(iterations, (iterations as f64 * times[arm]) as u64) };
@@ -114,9 +114,9 @@ mod tests {
 
     const SLOT: u64 = 200_000;
 
-    fn seen(iteration_ns: f64, iterations: u64, parts: u64) -> Seen {
+    fn observed(iteration_ns: f64, iterations: u64, parts: u64) -> Seen {
         let slot = Slot { parts, ..Slot::whole(iterations, (iteration_ns * iterations as f64) as u64) };
-        Seen { slot, iteration_ns, most: u64::MAX, finest_part_ns: Some(10_000) }
+        Seen { slot, iteration_ns, max_iterations: u64::MAX, finest_part_ns: Some(10_000) }
     }
 
     fn shapes(of: Option<[Slot; 2]>) -> Option<[(u64, u64); 2]> {
@@ -126,52 +126,59 @@ mod tests {
     #[test]
     fn equal_work_has_slots_of_one_shape() {
         // One arm was warmed up while a neighbour used the memory bandwidth.
-        assert_eq!(shapes(alike([seen(90e3, 3, 3), seen(92e3, 1, 1)], SLOT)), Some([(3, 3); 2]));
-        assert_eq!(shapes(alike([seen(90e3, 3, 3), seen(92e3, 2, 2)], SLOT)), Some([(3, 3); 2]));
+        assert_eq!(shapes(alike([observed(90e3, 3, 3), observed(92e3, 1, 1)], SLOT)), Some([(3, 3); 2]));
+        assert_eq!(shapes(alike([observed(90e3, 3, 3), observed(92e3, 2, 2)], SLOT)), Some([(3, 3); 2]));
         // Both arms were.
-        assert_eq!(shapes(alike([seen(60e3, 1, 1), seen(60e3, 1, 1)], SLOT)), Some([(4, 4); 2]));
+        assert_eq!(shapes(alike([observed(60e3, 1, 1), observed(60e3, 1, 1)], SLOT)), Some([(4, 4); 2]));
         // They differ only by rounding.
-        assert_eq!(shapes(alike([seen(100.0, 2000, 5), seen(101.0, 1985, 5)], SLOT)), Some([(1985 / 5 * 5, 5); 2]));
+        assert_eq!(
+            shapes(alike([observed(100.0, 2000, 5), observed(101.0, 1985, 5)], SLOT)),
+            Some([(1985 / 5 * 5, 5); 2])
+        );
     }
 
     #[test]
     fn slots_without_a_settling_curve_begin_warm() {
         // Without a head, gelu from the L3 cache took 1.3 times its own time next to a program that warms up by itself.
-        let slots = alike([seen(90e3, 3, 3), seen(92e3, 1, 1)], SLOT).unwrap();
+        let slots = alike([observed(90e3, 3, 3), observed(92e3, 1, 1)], SLOT).unwrap();
         assert_eq!(slots.map(|slot| slot.lead), [1; 2]);
-        let slots = alike([seen(100.0, 2000, 5), seen(101.0, 1000, 5)], SLOT).unwrap();
+        let slots = alike([observed(100.0, 2000, 5), observed(101.0, 1000, 5)], SLOT).unwrap();
         assert_eq!(slots.map(|slot| slot.lead), slots.map(|slot| slot.iterations / 20));
     }
 
     #[test]
-    fn what_is_alike_stays() {
+    fn similar_shapes_are_kept() {
         for (iteration_ns, iterations, parts) in
             [(90e3, 3, 3), (90e3, 2, 2), (300e3, 1, 1), (1e9, 1, 1), (100.0, 2010, 5)]
         {
-            let arm = seen(iteration_ns, iterations, parts);
+            let arm = observed(iteration_ns, iterations, parts);
             assert_eq!(alike([arm, arm], SLOT), None, "{arm:?}");
         }
         assert_eq!(
-            alike([seen(60e6, 1, 1), seen(20e6, 1, 1)], SLOT),
+            alike([observed(60e6, 1, 1), observed(20e6, 1, 1)], SLOT),
             None,
             "long runs are never repeated for the other's sake"
         );
-        assert_eq!(alike([seen(50e6, 1, 1), seen(90e3, 3, 3)], SLOT), None, "far apart");
-        assert_eq!(alike([seen(f64::NAN, 1, 1), seen(90e3, 3, 3)], SLOT), None, "without times nothing is known");
+        assert_eq!(alike([observed(50e6, 1, 1), observed(90e3, 3, 3)], SLOT), None, "far apart");
+        assert_eq!(
+            alike([observed(f64::NAN, 1, 1), observed(90e3, 3, 3)], SLOT),
+            None,
+            "without times nothing is known"
+        );
     }
 
     #[test]
     fn parts_of_different_work_are_about_as_long() {
-        assert_eq!(shapes(alike([seen(50e3, 4, 4), seen(150e3, 2, 2)], SLOT)), Some([(6, 2), (2, 2)]));
+        assert_eq!(shapes(alike([observed(50e3, 4, 4), observed(150e3, 2, 2)], SLOT)), Some([(6, 2), (2, 2)]));
         // A device that cannot cut its slots into parts.
-        let whole = |iteration_ns, iterations| Seen { finest_part_ns: None, ..seen(iteration_ns, iterations, 1) };
+        let whole = |iteration_ns, iterations| Seen { finest_part_ns: None, ..observed(iteration_ns, iterations, 1) };
         assert_eq!(shapes(alike([whole(50e3, 4), whole(52e3, 1)], SLOT)), Some([(4, 1); 2]));
     }
 
     #[test]
     fn heads_are_as_long_as_the_longer_one_needs() {
         let settled = |iteration_ns, iterations, parts, lead| {
-            let arm = seen(iteration_ns, iterations, parts);
+            let arm = observed(iteration_ns, iterations, parts);
             Seen { slot: Slot { lead, ..arm.slot }, ..arm }
         };
         let both = |a, b| settled_alike([a, b], SLOT).map(|slot| (slot.iterations, slot.parts, slot.lead));
@@ -182,15 +189,15 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_loaded_for_more_than_fits() {
-        let few = Seen { most: 2, ..seen(50e3, 2, 2) };
-        assert_eq!(shapes(alike([few, seen(51e3, 4, 4)], SLOT)), Some([(2, 2); 2]));
-        let one = Seen { most: 1, ..seen(50e3, 1, 1) };
-        assert_eq!(shapes(alike([one, seen(51e3, 4, 4)], SLOT)), Some([(1, 1); 2]));
+    fn no_slot_loads_more_iterations_than_fit() {
+        let few = Seen { max_iterations: 2, ..observed(50e3, 2, 2) };
+        assert_eq!(shapes(alike([few, observed(51e3, 4, 4)], SLOT)), Some([(2, 2); 2]));
+        let one = Seen { max_iterations: 1, ..observed(50e3, 1, 1) };
+        assert_eq!(shapes(alike([one, observed(51e3, 4, 4)], SLOT)), Some([(1, 1); 2]));
     }
 
     #[test]
-    fn the_fastest_part_tells_the_time() {
+    fn the_fastest_part_gives_the_time() {
         let cut = Sample { iterations: 6, parts: Some(3), fastest_ns: Some(100), wall_ns: 900, ..Sample::default() };
         let whole = Sample { iterations: 2, wall_ns: 90, ..Sample::default() };
         let device = Sample { iterations: 2, wall_ns: 10, device_ns: Some(80), ..Sample::default() };
@@ -212,9 +219,9 @@ mod tests {
             cut in any::<bool>(),
         ) {
             let arm = |i: usize| Seen {
-                most: most[i].max(iterations[i] * parts[i]),
+                max_iterations: most[i].max(iterations[i] * parts[i]),
                 finest_part_ns: cut.then_some(10_000),
-                ..seen(times[i], iterations[i] * parts[i], if cut { parts[i] } else { 1 })
+                ..observed(times[i], iterations[i] * parts[i], if cut { parts[i] } else { 1 })
             };
             let arms = [arm(0), arm(1)];
             let found = alike(arms, SLOT);
@@ -222,7 +229,7 @@ mod tests {
             if let Some([a, b]) = found {
                 prop_assert_eq!(a.parts, b.parts);
                 for (slot, arm) in [a, b].iter().zip(&arms) {
-                    prop_assert!(slot.iterations >= 1 && slot.iterations <= arm.most && slot.iterations % slot.parts == 0);
+                    prop_assert!(slot.iterations >= 1 && slot.iterations <= arm.max_iterations && slot.iterations % slot.parts == 0);
                     // With parts of equal length, rounding can leave the shorter one below the minimum.
                     let part_ns = slot.iterations as f64 / slot.parts as f64 * arm.iteration_ns;
                     prop_assert!(slot.parts == 1 || part_ns >= 10_000.0 / 1.5);

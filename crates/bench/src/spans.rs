@@ -24,7 +24,7 @@ const ITERATION: &str = "(iteration)";
 const WARM_UP: &str = "(warm-up)";
 /// Name of the span that ends when the device clock starts counting.
 const CLOCK: &str = "(device clock)";
-/// Most spans in a recording: 8 MiB in memory and about 40 MB as a trace, which viewers can still open.
+/// Maximum number of spans in a recording: 8 MiB in memory and about 40 MB as a trace, which viewers can still open.
 const CAPACITY: u64 = 1 << 18;
 /// Iterations recorded for slow implementations: enough to see how they vary, few enough to wait for.
 const ITERATIONS: std::ops::RangeInclusive<u64> = 3..=50;
@@ -247,7 +247,7 @@ fn fill(spans: &mut Spans, trace: &Trace, activities: &[Activity]) {
             bytes: row.counters.bytes,
             items: row.counters.items,
             // A record cannot hold infinite numbers.
-            flops: known(row.counters.flops).unwrap_or_default(),
+            flops: finite(row.counters.flops).unwrap_or_default(),
         }
     };
     spans.iteration_ns = frames.wall_ns;
@@ -267,13 +267,13 @@ fn fill(spans: &mut Spans, trace: &Trace, activities: &[Activity]) {
     spans.open = trace.open();
 }
 
-fn known(value: f64) -> Option<f64> {
+fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
 /// Shortest, median, 99th percentile and longest call.
 fn call_times(row: &Row) -> [Option<f64>; 4] {
-    [row.min_ns, row.median_ns, row.p99_ns, row.max_ns].map(known)
+    [row.min_ns, row.median_ns, row.p99_ns, row.max_ns].map(finite)
 }
 
 /// Gives components the times of their calls in `kept`, the rows of the iterations that are not outliers.

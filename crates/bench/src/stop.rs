@@ -28,7 +28,7 @@ pub(crate) fn overtime<'a>(all: impl Iterator<Item = (&'a [Sample], u64)>, setti
 
 /// Half width of the median's interval, relative to the median, that counts as precise.
 const PRECISION: f64 = 0.001;
-/// Fewest rounds before precision may end a cell: earlier, it could be a lucky quiet period.
+/// Minimum number of rounds before precision may end a cell: earlier, it could be a lucky quiet period.
 const PRECISION_ROUNDS: u32 = 50;
 
 /// True if the `planned` rounds, which fill the time of a cell, are done, or if every median is precise. `seconds` holds the

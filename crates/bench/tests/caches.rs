@@ -22,7 +22,7 @@ use ellwand_core::{
 struct Log(Arc<Mutex<Vec<&'static str>>>);
 
 impl Log {
-    fn say(&self, what: &'static str) {
+    fn add(&self, what: &'static str) {
         self.0.lock().unwrap().push(what);
     }
     fn calls(&self) -> Vec<&'static str> {
@@ -50,11 +50,11 @@ impl Device for ManualFlush {
         "a device for tests".into()
     }
     fn time(&self, _: CpuScope, body: &mut dyn FnMut()) -> Timing {
-        self.log.say("start");
+        self.log.add("start");
         let before = self.clock.now();
         body();
         let wall_ns = self.clock.now() - before;
-        self.log.say("end");
+        self.log.add("end");
         Timing { wall_ns, ..Timing::default() }
     }
     /// Warm slots would be cut into parts.
@@ -65,7 +65,7 @@ impl Device for ManualFlush {
         if !self.flushes {
             return Err(InputError::new("manual", "its caches cannot be flushed", "a device that can"));
         }
-        self.log.say("flush");
+        self.log.add("flush");
         self.clock.advance(FLUSH_NS);
         Ok(())
     }
@@ -84,22 +84,22 @@ struct Toy {
 
 impl Prepared for Toy {
     fn load(&mut self, _: u64) {
-        self.log.say("load");
+        self.log.add("load");
     }
     fn run(&mut self) {
         let cold = self.log.calls().iter().rev().find(|what| ["run", "flush"].contains(what)) == Some(&"flush");
-        self.log.say("run");
+        self.log.add("run");
         self.clock.advance(if cold { 300 } else { 100 });
         for (y, x) in self.y.iter_mut().zip(&self.x) {
             *y = x + 1.0;
         }
     }
     fn sync(&mut self) -> Result<(), DeviceError> {
-        self.log.say("sync");
+        self.log.add("sync");
         Ok(())
     }
     fn poison(&mut self, poison: Poison) {
-        self.log.say("poison");
+        self.log.add("poison");
         poison.fill(&mut self.y);
     }
     fn output(&mut self) -> Result<Tensors, DeviceError> {
@@ -176,7 +176,7 @@ fn a_device_that_cannot_flush_is_unsupported_with_the_reason_and_nothing_is_time
 }
 
 #[test]
-fn what_can_be_told_from_nothing_is_measured_in_slots_of_the_same_shape() {
+fn the_resolution_of_cold_runs_is_measured_in_flushed_slots() {
     let (registry, log) = registry(true);
     let _ = resolutions(&registry, &Settings { caches: Caches::Cold, ..settings() });
     assert!(log.calls().windows(3).any(|calls| calls == ["flush", "start", "end"]), "{:?}", log.calls());
@@ -195,7 +195,7 @@ fn a_worker_takes_cold_slots_in_the_same_order_and_spoils_outputs_before_the_flu
     let answers = String::from_utf8(answers).unwrap();
     let answers = answers.lines().map(|line| Answer::read(line).unwrap());
     let (steps, answers): (Vec<Answer>, Vec<Answer>) = answers.partition(|one| matches!(one, Answer::Step { .. }));
-    let words = |one: &Answer| if let Answer::Step { step } = one { step.words() } else { "" };
+    let words = |one: &Answer| if let Answer::Step { step } = one { step.describe() } else { "" };
     let first: Vec<&str> = steps.iter().map(words).take(3).collect();
     assert_eq!(first, ["making the inputs", "flushing the caches", "preparing and running for the first time"]);
     let [Answer::Ready(opened), Answer::Slot { sample }, Answer::Slot { sample: second }, Answer::Judged(_)] =

@@ -117,7 +117,7 @@ fn an_implementation_that_stops_computing_is_caught_by_the_poison() {
 }
 
 #[test]
-fn a_failure_is_a_row_and_never_the_end() {
+fn a_failure_is_a_row_and_never_ends_the_run() {
     let mut bench = Bench::default();
     bench.add("panics-at-once", |_| Act::Panic);
     bench.add("panics-late", |runs| if runs < 15 { Act::Right(500) } else { Act::Panic });
@@ -177,7 +177,7 @@ fn the_same_seed_gives_the_same_inputs_and_another_seed_others() {
 }
 
 #[test]
-fn a_time_below_the_resolution_says_so() {
+fn a_time_below_the_resolution_is_marked() {
     let mut bench = Bench::default();
     bench.add("steady", |_| Act::Right(500));
     let mut measured = bench.measure().remove(0);
@@ -189,7 +189,7 @@ fn a_time_below_the_resolution_says_so() {
 /// A device clock that is set while it is used, an hour back and an hour forward: only the affected slots are wrong,
 /// and the step back gives a warning.
 #[test]
-fn a_clock_that_steps_spoils_the_slots_it_hits_and_is_said() {
+fn a_clock_that_steps_spoils_only_the_slots_it_hits_and_gives_a_warning() {
     const HOUR_NS: u64 = 3_600_000_000_000;
     let mut bench = Bench::default();
     bench.clock.advance(2 * HOUR_NS);

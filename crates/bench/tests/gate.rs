@@ -112,7 +112,7 @@ fn judged(n: i64, plant: Plant) -> Outcome {
 }
 
 #[test]
-fn who_writes_nothing_is_wrong_whatever_the_reference_holds() {
+fn an_implementation_that_writes_nothing_is_wrong_for_any_reference() {
     for n in [1, 2, 9] {
         assert_eq!(judged(n, Plant::None), Outcome::Measured);
         assert!(matches!(judged(n, Plant::Idle), Outcome::Wrong { .. }), "{n}: {:?}", judged(n, Plant::Idle));

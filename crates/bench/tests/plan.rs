@@ -73,7 +73,7 @@ fn every_unknown_name_is_refused_with_the_nearest() {
 }
 
 #[test]
-fn what_cannot_run_here_is_left_out_with_its_reason_unless_it_is_asked_for() {
+fn implementations_that_cannot_run_here_are_skipped_with_the_reason_unless_requested() {
     let mut bench = bench();
     let mut elsewhere = bench.registry.implementations("add-one")[0].clone();
     elsewhere.name = "cuda".into();

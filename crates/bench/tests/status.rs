@@ -67,7 +67,7 @@ fn measured(hot: bool) -> Measurement {
 }
 
 #[test]
-fn every_slot_carries_the_state_behind_it_and_a_slow_card_is_said() {
+fn every_slot_has_its_device_state_and_throttling_is_a_warning() {
     let hot = measured(true);
     assert!(hot.outcome.is_measured(), "{:?}", hot.outcome);
     let known =
@@ -85,7 +85,7 @@ fn every_slot_carries_the_state_behind_it_and_a_slow_card_is_said() {
 }
 
 #[test]
-fn a_device_that_tells_nothing_adds_nothing() {
+fn a_device_without_status_adds_nothing_to_the_record() {
     let quiet = measured(false);
     assert!(quiet.samples.iter().all(|sample| sample.state == SlotState::default()));
     assert!(!quiet.warnings.iter().any(|warning| warning.contains("throttled")), "{:?}", quiet.warnings);

@@ -116,7 +116,7 @@ pub trait Prepared {
     /// Makes the inputs that the next `iterations` runs consume. Called before a timed slot, never timed.
     fn load(&mut self, _iterations: u64) {}
 
-    /// Most runs that may be timed together, if [`Prepared::load`] must hold an input for each of them.
+    /// Maximum number of runs timed together, if [`Prepared::load`] must hold an input for each of them.
     fn most_iterations(&self) -> u64 {
         u64::MAX
     }

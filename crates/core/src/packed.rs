@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_damaged_is_refused() {
+    fn truncated_or_damaged_arrays_are_refused() {
         let mut bytes = Vec::new();
         some().pack(&mut bytes).unwrap();
         for end in (0..400).chain(bytes.len() - 9..bytes.len()) {

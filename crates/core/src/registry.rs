@@ -190,7 +190,7 @@ impl Registry {
     }
 
     /// The error about the first name of a workload, implementation or axis that cannot be given on the command line.
-    pub fn slip(&self) -> Option<InputError> {
+    pub fn find_mistake(&self) -> Option<InputError> {
         let workloads = self.workloads.iter().map(|one| unaddressable("workload", one.name()));
         let implementations = self.implementations.iter().map(|one| unaddressable("implementation", &one.name));
         let axes = self.workloads.iter().flat_map(|one| one.axes()).flat_map(Axis::names);

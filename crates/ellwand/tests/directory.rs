@@ -4,7 +4,7 @@
 use ellwand::{Registry, suite};
 
 #[test]
-fn results_lie_where_the_command_began_whatever_directory_the_code_goes_to() {
+fn results_are_in_the_initial_directory_even_if_the_code_changes_it() {
     let dir = tempfile::tempdir().unwrap();
     let before = std::env::current_dir().unwrap();
     std::env::set_current_dir(dir.path()).unwrap();

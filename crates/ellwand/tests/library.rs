@@ -88,7 +88,7 @@ fn names_select_and_unknown_ones_are_refused() {
 const QUICK: BenchmarkOptions = BenchmarkOptions { effort: Effort::Quick, calls: None };
 
 #[test]
-fn a_function_is_timed_with_the_counts_asked_for_and_its_answers_are_judged() {
+fn a_function_is_timed_with_the_requested_counts_and_its_answers_are_judged() {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let counted = || {
         CALLS.fetch_add(1, Relaxed);

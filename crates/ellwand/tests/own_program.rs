@@ -28,7 +28,7 @@ type Test = (&'static str, fn());
 const TESTS: &[Test] = &[
     ("verdicts_and_exit_codes", verdicts_and_exit_codes),
     ("what_slows_down_with_age_is_found", what_slows_down_with_age_is_found),
-    ("a_device_that_slowed_itself_down_is_said", a_device_that_slowed_itself_down_is_said),
+    ("a_throttled_device_is_reported", a_throttled_device_is_reported),
     ("a_sweep_has_a_line_for_each_case", a_sweep_has_a_line_for_each_case),
     ("what_cannot_be_compared_is_refused", sides::what_cannot_be_compared_is_refused),
     ("programs_are_compared_at_every_implementation", sides::programs_are_compared_at_every_implementation),
@@ -56,7 +56,7 @@ const TESTS: &[Test] = &[
     ("budgets_of_a_comparison", gates::budgets_of_a_comparison),
     ("a_comparison_keeps_its_record", gates::a_comparison_keeps_its_record),
     ("every_form_says_that_only_a_part_was_judged", gates::every_form_says_that_only_a_part_was_judged),
-    ("outputs_of_commands_are_judged_where_asked", gates::outputs_of_commands_are_judged_where_asked),
+    ("command_outputs_are_compared_on_request", gates::command_outputs_are_compared_on_request),
     #[cfg(feature = "page")]
     ("tables_of_profiles_fit_the_terminal", gates::tables_of_profiles_fit_the_terminal),
     ("lines_break_where_the_terminal_ends", gates::lines_break_where_the_terminal_ends),
@@ -284,10 +284,10 @@ struct Ran {
 }
 
 fn tell(args: &[&str]) -> Ran {
-    ran(asked(args).output().unwrap())
+    ran(this_program(args).output().unwrap())
 }
 
-fn asked(args: &[&str]) -> Command {
+fn this_program(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     // Cached data about this machine must not affect the tests.
     command.env("XDG_CACHE_HOME", std::env::temp_dir().join("ellwand-tests-without-cache"));
@@ -382,7 +382,7 @@ fn what_slows_down_with_age_is_found() {
     let compare = |age: &str| {
         // The clock of the sides is simulated but the forecast is not, so a busy machine needs more time.
         let line = ["compare", "double:plain", "double:ageing", "--age", age, "--time", "4m"];
-        ran(asked(&line).env(PARTS, "1").output().unwrap())
+        ran(this_program(&line).env(PARTS, "1").output().unwrap())
     };
     let found = compare("1s");
     assert_eq!(found.code, Some(3), "{}{}", found.stdout, found.stderr);
@@ -390,10 +390,10 @@ fn what_slows_down_with_age_is_found() {
     assert_ne!(young.code, Some(3), "{}", young.stdout);
 }
 
-fn a_device_that_slowed_itself_down_is_said() {
+fn a_throttled_device_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let compared = |slowed_by: &str| {
-        let mut line = asked(&["compare", "double:plain", "double:slower", "--overwrite"]);
+        let mut line = this_program(&["compare", "double:plain", "double:slower", "--overwrite"]);
         let ran = ran(line.arg("-o").arg(dir.path()).env(SLOWED, slowed_by).output().unwrap());
         assert_eq!(ran.code, Some(3), "{}", ran.stderr);
         let report = std::fs::read_to_string(dir.path().join("report.md")).unwrap();

@@ -263,7 +263,7 @@ fn panics_become_rows() {
 }
 
 #[test]
-fn a_judge_decides_in_place_of_equality() {
+fn a_custom_judge_replaces_equality() {
     let suite =
         numbers().implementation_mut("same-set", |v| v.reverse()).implementation_mut("short", |v| v.truncate(1)).judge(
             |expected, got| {
@@ -355,7 +355,7 @@ fn an_answer_that_panics_when_it_is_dropped_fails_no_other_implementation() {
 }
 
 #[test]
-fn work_that_panics_is_a_row_and_work_that_is_no_number_a_slip() {
+fn work_that_panics_is_a_failed_row_and_invalid_work_an_error() {
     let of = |name: &str, work: fn() -> Work| {
         suite(name).input(|_, _| 7_u64).implementation("same", |x| *x).work(move |_| work())
     };
@@ -398,7 +398,7 @@ fn the_command_line_serves_a_suite() {
 }
 
 #[test]
-fn an_implementation_says_what_it_is() {
+fn an_implementation_has_its_description_and_parallelism() {
     use ellwand::internals::core::Parallelism;
     let registry = Registry::from(
         numbers()

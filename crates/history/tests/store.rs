@@ -196,7 +196,7 @@ fn hostile_ids_stay_in_the_folder() {
 }
 
 #[test]
-fn no_history_is_an_error_that_says_how_to_begin_one() {
+fn a_missing_history_is_an_error_that_says_how_to_start_one() {
     let dir = here();
     let missing = dir.path().join("none");
     let error = Store::open(&missing, false).err().unwrap().to_string();

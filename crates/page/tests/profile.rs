@@ -126,7 +126,7 @@ fn self_times_and_costs_follow_the_definitions_of_the_format() {
 }
 
 #[test]
-fn what_is_an_estimate_unknown_or_impossible_is_said() {
+fn estimated_unknown_and_impossible_values_are_marked() {
     let Some((mut browser, folder)) = opened("") else { return };
     // Percentiles of aggregated calls; rates although a call lost its details; an impossible device operation; an open
     // span of 3 ns without CPU time.
@@ -165,7 +165,7 @@ fn what_is_an_estimate_unknown_or_impossible_is_said() {
 }
 
 #[test]
-fn a_recording_of_the_last_spans_says_so() {
+fn a_ring_recording_is_marked_in_the_page() {
     let Some((mut browser, folder)) = opened("") else { return };
     let mut document = golden::document();
     for (last, hidden) in [(4, false), (4_000, true)] {

@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_system_refuses_is_not_counted() {
+    fn failed_allocations_are_not_counted() {
         let mut grown = vec![1_u8; 10];
         let mark = Mark::set().unwrap();
         assert!(Vec::<u8>::new().try_reserve(1 << 60).is_err());

@@ -48,7 +48,7 @@ pub struct MemoryUse {
     pub allocated_bytes: u64,
     /// Bytes freed in the span.
     pub freed_bytes: u64,
-    /// Most bytes allocated and not yet freed at one time, counted from the start of the span.
+    /// Maximum of the bytes allocated and not yet freed, counted from the start of the span.
     pub peak_bytes: u64,
 }
 

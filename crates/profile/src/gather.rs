@@ -122,7 +122,7 @@ impl Gathered {
     fn resources(&mut self, detail: &Detail, ns: f64, outermost: bool, ended: bool) {
         self.counters = self.counters.plus(detail.counters);
         if let Some(memory) = detail.memory.filter(|_| outermost) {
-            self.memory = Some(joined(self.memory.unwrap_or_default(), memory));
+            self.memory = Some(add_memory(self.memory.unwrap_or_default(), memory));
         }
         if let Some(cpu) = detail.cpu_ns.filter(|_| outermost && ended) {
             self.cpu_ns = Some(self.cpu_ns.unwrap_or(0.0) + within(cpu, ns));
@@ -254,7 +254,7 @@ fn percentiles_of(sorted: &[u64]) -> [f64; 3] {
 }
 
 /// Sums of two parts, and the larger peak.
-fn joined(a: MemoryUse, b: MemoryUse) -> MemoryUse {
+fn add_memory(a: MemoryUse, b: MemoryUse) -> MemoryUse {
     MemoryUse {
         allocations: a.allocations.saturating_add(b.allocations),
         allocated_bytes: a.allocated_bytes.saturating_add(b.allocated_bytes),

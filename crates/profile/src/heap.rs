@@ -25,7 +25,7 @@ static SAMPLES: Mutex<Samples> = Mutex::new(Samples { points: Vec::new(), spacin
 struct Samples {
     /// Ticks and live bytes at each sample.
     points: Vec<(u64, u64)>,
-    /// Fewest ticks between samples; within them, a higher value replaces the last sample instead.
+    /// Minimum number of ticks between samples; within them, a higher value replaces the last sample instead.
     spacing: u64,
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn include(bytes: usize) {
 }
 
 /// The program's live bytes; `None` if it does not count its allocations.
-fn live() -> Option<u64> {
+fn live_bytes() -> Option<u64> {
     // A buffer counts before it is excluded.
     alloc::counts().map(|counts| counts.live_bytes.saturating_sub(OWN.load(Relaxed)))
 }
@@ -84,7 +84,7 @@ pub(crate) fn watch() {
         samples.points.reserve_exact(ROOM);
         exclude((samples.points.capacity() - before) * size_of::<(u64, u64)>());
     }
-    if let Some(live) = live() {
+    if let Some(live) = live_bytes() {
         samples.push(ticks(), live);
     }
     WATCHERS.fetch_add(1, Relaxed);
@@ -107,7 +107,7 @@ pub(crate) fn change(bytes: u64) {
         return;
     }
     CHANGED.store(0, Relaxed);
-    let live = live().unwrap_or(0);
+    let live = live_bytes().unwrap_or(0);
     // Do not wait for either, because this runs inside the allocator.
     if let Some(_inside) = Inside::try_enter()
         && let Ok(mut samples) = SAMPLES.try_lock()
@@ -118,7 +118,7 @@ pub(crate) fn change(bytes: u64) {
 
 /// The heap between two moments, with a point at both; `None` if the program does not count its allocations.
 pub(crate) fn track(start: u64, end: u64) -> Option<Track> {
-    let live = live()?;
+    let live = live_bytes()?;
     // Allocate before taking the lock: an allocation may take a sample.
     let mut points = Vec::with_capacity(ROOM + 1);
     for (at, live) in locked(&SAMPLES).points.iter().filter(|(at, _)| *at <= end) {

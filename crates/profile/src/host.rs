@@ -83,7 +83,7 @@ pub fn open(recording: u32, site: &'static Site) -> bool {
 // Not inlined into other crates, where its callees would not be inlined.
 fn open_recorded(epoch: u32, site: &'static Site, generation: u32) -> bool {
     with_hot(|hot| {
-        if hot.seen() != generation {
+        if hot.generation() != generation {
             owner(|owner, _| owner.resolve(generation));
         }
         if hot.epoch() != epoch || !hot.is_ready(generation) || hot.held.get() != 0 {
@@ -189,7 +189,7 @@ impl Guard {
         match GENERATION.load(Relaxed) {
             0 => None,
             generation => with_hot(|hot| {
-                if hot.seen() != generation {
+                if hot.generation() != generation {
                     owner(|owner, _| owner.resolve(generation));
                 }
                 (hot.epoch() == recording && hot.path() != Path::Off).then(|| begin(site, generation))

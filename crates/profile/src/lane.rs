@@ -60,7 +60,7 @@ static SLOTS: Pool<Chunk> = Pool::new();
 static ROWS: Pool<[Row]> = Pool::new();
 
 /// Blocks of nodes that a lane may take: 4096 paths.
-const MOST_BLOCKS: usize = 4096 / BLOCK;
+const MAX_BLOCKS: usize = 4096 / BLOCK;
 
 /// A rarely used fact about a span.
 #[derive(Debug, Clone)]
@@ -224,7 +224,7 @@ impl Lane {
     /// Numbers of a new block of nodes: the first, and the one after the last.
     pub(crate) fn more_nodes(&self) -> Option<(u32, u32)> {
         let mut blocks = locked(&self.blocks);
-        if blocks.len() >= MOST_BLOCKS {
+        if blocks.len() >= MAX_BLOCKS {
             return None;
         }
         let block = node::take_block()?;
@@ -254,7 +254,7 @@ impl Lane {
     }
 
     /// Counts a span for which there was no room. Only the owner calls this.
-    pub(crate) fn lose(&self) {
+    pub(crate) fn count_lost(&self) {
         self.lost.store(self.lost.load(Relaxed) + 1, Relaxed);
     }
 

@@ -101,7 +101,7 @@ impl Owner {
         if known.is_none() {
             let thread = std::thread::current();
             let Some((lane, position)) = recording.join(self.name.as_deref().or(thread.name())) else {
-                return recording.lose();
+                return recording.count_lost();
             };
             self.owned.push(Owned::new(lane, position, recording));
         }
@@ -175,7 +175,7 @@ fn begin_in_node(site: &'static Site, generation: u32) -> (Option<&'static Node>
 #[cold]
 pub(crate) fn begin_slow(site: &'static Site, generation: u32) -> Guard {
     let begun = owner(|owner, hot| {
-        if hot.seen() != generation {
+        if hot.generation() != generation {
             owner.resolve(generation);
         }
         owner.current().map(|owned| owned.begin(hot, site))
@@ -183,7 +183,7 @@ pub(crate) fn begin_slow(site: &'static Site, generation: u32) -> Guard {
     let Some(begun) = begun else {
         // The thread's data is destroyed: count the span as lost.
         if let Some(recording) = recording::of_process() {
-            recording.lose();
+            recording.count_lost();
         }
         return Guard::off();
     };
@@ -254,7 +254,7 @@ pub(crate) fn count(guard: &Guard, counters: Counters) {
 }
 
 pub(crate) fn add_argument(guard: &Guard, name: &'static str, value: Value) {
-    on_lane(guard.epoch(), |owned, hot| owned.argue(hot, guard, name, value));
+    on_lane(guard.epoch(), |owned, hot| owned.add_argument(hot, guard, name, value));
 }
 
 /// Records the span that caused this one, if this one is the outermost of its thread.
@@ -286,7 +286,7 @@ fn goes_to(owner: &Owner, recording: &Recording) -> bool {
 /// True if the last look-up sent spans of this thread to the recording `epoch`, and it is not outdated.
 pub(crate) fn is_at(epoch: u32) -> bool {
     let generation = recording::GENERATION.load(Relaxed);
-    generation != 0 && hot(|hot| hot.seen() == generation && hot.epoch() == epoch)
+    generation != 0 && hot(|hot| hot.generation() == generation && hot.epoch() == epoch)
 }
 
 /// Sends the spans of this thread to the recording `epoch` again, without a lock. False if that was not the last

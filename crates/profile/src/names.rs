@@ -15,7 +15,7 @@ use crate::sync::locked;
 /// names stay different.
 pub(crate) const LONGEST: usize = 256;
 /// Number of different names; further ones share a site.
-const MOST: usize = if cfg!(miri) { 64 } else { 1 << 14 };
+const MAX_NAMES: usize = if cfg!(miri) { 64 } else { 1 << 14 };
 
 static OTHERS: Site = Site::new("(more names)", file!(), line!());
 
@@ -81,7 +81,7 @@ fn registered(name: &str, kind: Kind, file: &'static str, line: u32) -> Option<&
     }
     let sites = &mut names[kind as usize];
     let known = sites.get(name).copied();
-    if known.is_some() || count >= MOST {
+    if known.is_some() || count >= MAX_NAMES {
         return known;
     }
     let site: &'static Site = Box::leak(Box::new(Site::new(String::leak(name.to_string()), file, line).kind(kind)));
@@ -99,7 +99,7 @@ pub fn label(text: &str) -> &'static str {
     if let Some(known) = labels.get(text.as_ref()) {
         return known;
     }
-    if labels.len() >= MOST {
+    if labels.len() >= MAX_NAMES {
         return OTHERS.name;
     }
     let kept: &'static str = String::leak(text.into_owned());
@@ -132,7 +132,7 @@ mod tests {
         let first = site("one name", here);
         let other = std::thread::spawn(move || std::ptr::from_ref(site("one name", here)) as usize);
         assert_eq!(other.join().unwrap(), std::ptr::from_ref(first) as usize);
-        for number in 0..MOST + 10 {
+        for number in 0..MAX_NAMES + 10 {
             site(&format!("name {number}"), here);
         }
         assert_eq!(site("one too many", here).name, OTHERS.name);

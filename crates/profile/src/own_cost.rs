@@ -56,11 +56,11 @@ fn in_mode(mode: Mode, spans: usize, batches: Batches) -> f64 {
     (ns - per_call(spans, &mut repeated(|| black_box(())))).max(0.0)
 }
 
-fn counted(calls: usize) -> [u64; BATCHES] {
+fn with_counter(calls: usize) -> [u64; BATCHES] {
     repeated(|| drop(black_box(span!("cost, counted", bytes = black_box(64_u64)))))(calls)
 }
 
-fn argued(calls: usize) -> [u64; BATCHES] {
+fn with_argument(calls: usize) -> [u64; BATCHES] {
     repeated(|| drop(black_box(span!("cost, argument", n = black_box(64_u64)))))(calls)
 }
 
@@ -71,8 +71,8 @@ fn adding(kept: Kept, known: &Cost) -> (f64, f64) {
     match kept {
         Kept::Slot => ((known.counted_ns - known.on_ns).max(0.0), (known.argued_ns - known.on_ns).max(0.0)),
         // Aggregated spans keep no arguments.
-        Kept::Node => (more(&mut counted, known.aggregate_ns), 0.0),
-        Kept::Ring => (more(&mut counted, known.ring_ns), more(&mut argued, known.ring_ns)),
+        Kept::Node => (more(&mut with_counter, known.aggregate_ns), 0.0),
+        Kept::Ring => (more(&mut with_counter, known.ring_ns), more(&mut with_argument, known.ring_ns)),
     }
 }
 
@@ -103,8 +103,8 @@ fn of_batches(spans: usize) -> Cost {
         clock: clock::choose(),
         off_ns: off.max(0.0),
         on_ns,
-        counted_ns: in_mode(full(spans), &mut counted),
-        argued_ns: in_mode(full(spans), &mut argued),
+        counted_ns: in_mode(full(spans), &mut with_counter),
+        argued_ns: in_mode(full(spans), &mut with_argument),
         scope_ns: in_mode(full(spans), scoped),
         empty_ns,
         aggregate_ns,

@@ -164,7 +164,7 @@ impl Owned {
             self.position.is_overflowed = true;
             hot.node.set(self.node_of(hot, hot.current()));
             hot.overflow();
-            hot.look(hot.seen(), self.path());
+            hot.look(hot.generation(), self.path());
         }
     }
 
@@ -231,7 +231,7 @@ impl Owned {
 
     fn begin_in_tree(&mut self, hot: &Hot, site: &'static Site) -> Option<Target> {
         let Some(node) = self.child(hot.node.get(), site.id()) else {
-            self.lane.lose();
+            self.lane.count_lost();
             return None;
         };
         hot.node.set(node.number());
@@ -242,7 +242,7 @@ impl Owned {
     fn begin_in_ring(&mut self, site: &'static Site) -> Option<Target> {
         let begun = self.position.ring.as_mut().and_then(|ring| ring.begin(&self.lane.ring, site.id(), ticks));
         if begun.is_none() {
-            self.lane.lose();
+            self.lane.count_lost();
         }
         begun.map(|(slot, number, parent)| Target::Ring { slot, number, parent })
     }
@@ -390,7 +390,7 @@ impl Owned {
     }
 
     /// Adds an argument to a kept span; aggregates have none.
-    pub(crate) fn argue(&mut self, hot: &Hot, guard: &Guard, name: &'static str, value: Value) {
+    pub(crate) fn add_argument(&mut self, hot: &Hot, guard: &Guard, name: &'static str, value: Value) {
         match self.target(guard) {
             Some(Target::Slot { slot, .. }) => {
                 self.fill_row(hot, slot, |lane, number, row| {

@@ -8,7 +8,7 @@ use crate::clock::processor;
 use crate::heap;
 use crate::sync::locked;
 
-/// Most entries of a chunk; few for loom and Miri, which track every access.
+/// Maximum number of entries of a chunk; small for loom and Miri, which track every access.
 pub(crate) const CHUNK: usize = if cfg!(loom) {
     4
 } else if cfg!(miri) {

@@ -27,9 +27,9 @@ pub(crate) enum Path {
 #[derive(Debug, Clone)]
 pub(crate) struct Hot {
     /// [`GENERATION`](crate::recording::GENERATION) at the last look-up, 0 for none, and the path found then.
-    seen: Cell<u32>,
+    generation: Cell<u32>,
     path: Cell<Path>,
-    /// `seen` if the path is [`Path::Full`], otherwise 0, so one comparison admits a span to its slot.
+    /// `generation` if the path is [`Path::Full`], otherwise 0, so one comparison admits a span to its slot.
     ready: Cell<u32>,
     /// Number of the span in the first slot of the chunk, minus the index of that slot.
     base: Cell<u32>,
@@ -60,7 +60,7 @@ impl Default for Hot {
 impl Hot {
     pub(crate) const fn new() -> Self {
         Self {
-            seen: Cell::new(0),
+            generation: Cell::new(0),
             path: Cell::new(Path::Off),
             ready: Cell::new(0),
             base: Cell::new(0),
@@ -178,7 +178,7 @@ impl Hot {
 
     /// Stores the result of a look-up as of `generation`.
     pub(crate) fn look(&self, generation: u32, path: Path) {
-        self.seen.set(generation);
+        self.generation.set(generation);
         self.path.set(path);
         self.ready.set(if path == Path::Full { generation } else { 0 });
     }
@@ -188,8 +188,8 @@ impl Hot {
         self.look(0, Path::Off);
     }
 
-    pub(crate) fn seen(&self) -> u32 {
-        self.seen.get()
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.get()
     }
 
     pub(crate) fn path(&self) -> Path {
@@ -199,7 +199,7 @@ impl Hot {
     /// The innermost node, if spans go to nodes as of `generation`.
     #[inline]
     pub(crate) fn parent_node(&self, generation: u32) -> Option<u32> {
-        (self.path.get() == Path::Aggregate && self.seen.get() == generation).then(|| self.node.get())
+        (self.path.get() == Path::Aggregate && self.generation.get() == generation).then(|| self.node.get())
     }
 
     /// Makes the parent of `node` the innermost one if `node` is; otherwise returns false.

@@ -69,8 +69,8 @@ pub(crate) fn end_late(epoch: u32, target: Target, now: u64) {
 
 /// From this many lanes on, new threads continue the lanes of threads that ended.
 const MANY_LANES: usize = 256;
-/// Most threads that can record at the same time.
-const MOST_LANES: usize = 4096;
+/// Maximum number of threads that can record at the same time.
+const MAX_LANES: usize = 4096;
 
 #[derive(Debug)]
 pub(crate) struct Recording {
@@ -160,7 +160,7 @@ impl Recording {
         if lanes.len() >= MANY_LANES {
             let same = lanes.iter().filter(|lane| lane.is_named(name));
             let found = same.chain(lanes.iter()).find_map(|lane| Some((lane.clone(), lane.adopt()?)));
-            if found.is_some() || lanes.len() >= MOST_LANES {
+            if found.is_some() || lanes.len() >= MAX_LANES {
                 return found;
             }
         }
@@ -185,7 +185,7 @@ impl Recording {
         Some((lane, position))
     }
 
-    pub(crate) fn lose(&self) {
+    pub(crate) fn count_lost(&self) {
         self.lost.fetch_add(1, Relaxed);
     }
 

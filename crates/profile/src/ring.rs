@@ -127,8 +127,8 @@ pub(crate) struct Ring {
     pub(crate) current: u32,
 }
 
-/// Most open spans of one thread in ring mode; more are a leak of guards.
-const MOST_OPEN: usize = 1 << 20;
+/// Maximum number of open spans of one thread in ring mode; more are a leak of guards.
+const MAX_OPEN: usize = 1 << 20;
 
 impl Ring {
     pub(crate) fn new(spans: u32) -> Self {
@@ -142,7 +142,7 @@ impl Ring {
         site: u32,
         ticks: impl Fn() -> u64,
     ) -> Option<(&'static RingSlot, u32, u32)> {
-        if self.open.len() >= MOST_OPEN {
+        if self.open.len() >= MAX_OPEN {
             return None;
         }
         if self.free.is_empty() {

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_not_touched() {
+    fn files_of_a_killed_process_are_not_touched() {
         let folder = folder("left");
         let path = folder.join("x");
         let next = NEXT.load(Relaxed);

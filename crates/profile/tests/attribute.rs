@@ -215,7 +215,7 @@ fn a_future_follows_its_task_over_threads() {
 }
 
 #[test]
-fn a_dropped_future_says_so() {
+fn a_dropped_future_is_marked_as_cancelled() {
     let trace = recorded(|| {
         let mut future = Box::pin(instrument("never", Later(9)));
         assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());

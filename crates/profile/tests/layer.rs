@@ -110,7 +110,7 @@ fn exits_in_another_order_and_spans_that_outlive_the_recording() {
 }
 
 #[test]
-fn without_a_profiler_of_its_own_the_layer_follows_the_thread() {
+fn without_its_own_profiler_the_layer_follows_the_thread() {
     let profiler = full();
     let subscriber = tracing_subscriber::registry().with(ProfileLayer::of_threads());
     tracing::subscriber::with_default(subscriber, || {

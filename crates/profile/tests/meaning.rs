@@ -303,7 +303,7 @@ fn tables_line_up() {
 }
 
 #[test]
-fn a_summary_of_many_operations_is_cut_unless_all_are_asked_for() {
+fn a_summary_of_many_operations_is_cut_unless_all_are_requested() {
     let sites = (0..100).map(|index| site(&format!("operation {index}"), Kind::Cpu)).collect();
     let spans = (0..100).map(|index| span(index + 1, NONE, 1000 + u64::from(index), 1001 + u64::from(index))).collect();
     let trace = Trace { sites, lanes: vec![lane("main", spans)], ..step() };

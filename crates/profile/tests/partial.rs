@@ -80,7 +80,7 @@ fn the_cost_of_a_span_comes_from_the_time_that_contains_it() {
 }
 
 #[test]
-fn what_was_aggregated_inside_an_open_span_takes_nothing_from_others() {
+fn aggregated_spans_inside_an_open_span_take_no_time_from_others() {
     // `server` ended twice and is open; what the third one called was aggregated, and below an open `request`, too.
     let spans = vec![span(1, NONE, 0, 10), span(1, NONE, 20, 30), span(1, NONE, 40, 0)];
     let total = |parent, site, count, open, total_ns, self_ns| Total {

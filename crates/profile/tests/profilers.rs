@@ -170,7 +170,7 @@ fn a_ring_has_the_last_spans_and_those_still_open() {
 }
 
 #[test]
-fn what_the_budget_cannot_hold_is_aggregated_and_counted() {
+fn spans_beyond_the_budget_are_aggregated_and_counted() {
     // Room for 1024 spans; one belongs to the recorder and covers the last chunk.
     let profiler = Profiler::new(Options::new(Mode::Full { bytes: 1024 * 32 }));
     let entered = profiler.enter();

@@ -64,7 +64,7 @@ pub fn share(share: f64) -> String {
 }
 
 /// A text as the start of a line.
-pub(crate) fn capital(mut text: String) -> String {
+pub(crate) fn capitalized(mut text: String) -> String {
     if let Some(first) = text.get_mut(..1) {
         first.make_ascii_uppercase();
     }

@@ -88,7 +88,7 @@ fn every_format_names_cold_caches_and_none_names_warm_ones_in_a_table() {
 }
 
 #[test]
-fn what_is_read_out_of_cold_caches_is_held_against_main_memory() {
+fn cold_reads_are_compared_with_main_memory() {
     let row = |caches| {
         let report = Report::from_records(&[record(caches, 20e-6)], &Options::default()).unwrap();
         report.workloads[0].rows[0].clone()
@@ -104,7 +104,7 @@ fn what_is_read_out_of_cold_caches_is_held_against_main_memory() {
 }
 
 #[test]
-fn waking_threads_from_sleep_is_named_only_where_it_explains_the_time() {
+fn thread_wake_up_is_named_only_if_it_explains_the_time() {
     let limit_of = |seconds: f64| {
         let mut record = record(Caches::Cold, seconds);
         let like = record.run.environment.ceilings[0].clone();
@@ -127,7 +127,7 @@ fn waking_threads_from_sleep_is_named_only_where_it_explains_the_time() {
 }
 
 #[test]
-fn a_time_from_cold_caches_is_not_put_down_to_instructions() {
+fn a_time_from_cold_caches_is_not_attributed_to_instructions() {
     let placed = |caches, per_cycle: Option<f64>| {
         let mut record = record(caches, 20e-6);
         let like = record.run.environment.ceilings[0].clone();

@@ -114,7 +114,7 @@ fn page_faults() {
 }
 
 #[test]
-fn nobody_is_told_how_to_make_the_judge_faster() {
+fn no_advice_to_speed_up_the_reference_that_judges() {
     let mut faulting = sized(1000, "reference", 5e-6);
     faulting.samples.iter_mut().for_each(|sample| sample.faults = Some(2 * sample.iterations));
     silent("page-faults", &[faulting.clone(), sized(1000, "simd", 1e-6)]);
@@ -191,7 +191,7 @@ fn few_vectors_that_make_most_of_the_error() {
 }
 
 #[test]
-fn faults_that_cost_nothing_are_not_worth_a_word() {
+fn faults_that_cost_nothing_are_not_reported() {
     let faulting = |seconds: f64| {
         let mut m = sized(10, "simd", seconds);
         m.samples.iter_mut().for_each(|sample| sample.faults = Some(2 * sample.iterations));
@@ -247,7 +247,7 @@ fn intermediate_results_in_memory() {
 }
 
 #[test]
-fn what_holds_in_many_places_is_said_once() {
+fn a_finding_in_many_places_is_reported_once() {
     let faulting = |implementation: &str, batch: i64| {
         let mut m = sized(batch, implementation, 5e-6);
         m.samples.iter_mut().for_each(|sample| sample.faults = Some(2 * sample.iterations));

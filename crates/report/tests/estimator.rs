@@ -317,7 +317,7 @@ fn a_speed_up_of_two_clocks_says_what_it_is_on_one() {
 }
 
 #[test]
-fn exponents_leave_out_what_other_programs_disturbed() {
+fn exponents_exclude_rows_disturbed_by_other_programs() {
     let of = |disturbed: bool| {
         let all: Vec<Measurement> = [100_i64, 1000, 10_000, 100_000]
             .into_iter()

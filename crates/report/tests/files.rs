@@ -57,7 +57,7 @@ fn all_files_are_written_and_the_report_links_to_plots_that_exist() {
 }
 
 #[test]
-fn the_files_of_a_report_are_known_again_and_no_others() {
+fn only_files_of_a_report_are_recognised() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options { plots: true, ..Options::default() };
     let mut written = write_all(&report(&options), dir.path(), &options).unwrap();
@@ -267,7 +267,7 @@ fn distortion_is_drawn_against_rate_where_the_rate_varies() {
 }
 
 #[test]
-fn a_device_has_a_roofline_of_its_own_with_its_own_roofs() {
+fn a_device_has_a_separate_roofline_with_its_own_roofs() {
     use ellwand_core::{CeilingKind, Work};
     let case = common::lattice_case("w", 10);
     let work = Work::items("vectors", 10).flops(600.0).bytes(160, 20);

@@ -120,7 +120,7 @@ fn all_formats_print_the_same_verdicts() {
 }
 
 #[test]
-fn one_call_among_many_is_taken_back() {
+fn one_verdict_among_many_rows_is_withdrawn() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/records/v1-comparisons.jsonl");
     let mut record = ellwand_core::record::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
     let called = record.comparisons[0].clone();
@@ -304,7 +304,7 @@ fn unavailable_is_never_zero() {
 }
 
 #[test]
-fn wall_time_has_a_column_where_a_device_has_a_clock_of_its_own() {
+fn wall_time_has_a_column_if_a_device_has_its_own_clock() {
     let mut record = common::small_record();
     assert!(!text(&report(&[record.clone()], &full()), "table").contains("wall time"));
     let sample = &mut record.measurements[0].samples;
@@ -318,7 +318,7 @@ fn wall_time_has_a_column_where_a_device_has_a_clock_of_its_own() {
 }
 
 #[test]
-fn below_resolution_is_said_in_every_format() {
+fn below_resolution_is_reported_in_every_format() {
     let report = small(None);
     assert!(text(&report, "table").contains("below resolution (0.400 ns)"));
     assert!(text(&report, "markdown").contains("below resolution (0.400 ns)"));
@@ -428,7 +428,7 @@ fn readings_that_a_view_puts_beside_the_time_are_columns() {
 }
 
 #[test]
-fn every_format_says_that_only_a_part_was_compared() {
+fn every_format_reports_a_partial_comparison() {
     let mut record = common::small_record();
     for m in &mut record.measurements {
         m.check = Some(ellwand_core::Verdict::agree(ellwand_core::Compared { values: 211, of: 1000 }, 0.0));
@@ -445,7 +445,7 @@ fn every_format_says_that_only_a_part_was_compared() {
 }
 
 #[test]
-fn differences_from_the_reference_are_told_with_their_place() {
+fn the_largest_difference_from_the_reference_is_reported_with_its_place() {
     let mut record = common::small_record();
     let measured = record.measurements.iter_mut().filter(|m| m.implementation == "simd");
     for (m, error) in measured.zip([2.5e-5, 4e-5]) {

@@ -99,14 +99,14 @@ fn no_counter_is_advised_that_the_machine_does_not_have() {
 }
 
 #[test]
-fn a_share_above_the_ceiling_is_told_and_not_clamped() {
+fn a_share_above_the_ceiling_is_reported_and_not_clamped() {
     let d = placed(&stream(36e9));
     assert_eq!(d.limit, ellwand_report::Limit::AboveCeiling);
     assert!((d.share - 1.5).abs() < 0.05 && d.changes.is_empty(), "{d:#?}");
 }
 
 #[test]
-fn operations_that_were_counted_take_the_place_of_those_that_the_case_may_need() {
+fn counted_operations_replace_those_that_the_case_may_need() {
     // Counting all of them would give twice the peak rate.
     let peak = 100e9;
     let required = Work::items("x", 1).flops(2.0 * peak * 1e-3);
@@ -175,7 +175,7 @@ fn a_busy_machine_changes_neither_class_nor_time() {
 }
 
 #[test]
-fn what_reuse_of_buffers_saves_is_bounded_by_what_is_left_without_faults() {
+fn the_saving_of_buffer_reuse_is_bounded_by_the_time_without_faults() {
     // 24,000 faults take 48 of 63 ms at the measured cost; all but the 4 ms of traffic and arithmetic can be saved.
     let work = Work::items("x", 1).flops(1e8).bytes(48 * MIB, 48 * MIB);
     let m = counted(common::measured(&common::lattice_case("w", 1000), "simd", 63e-3, work), 24_000, 0);
@@ -223,7 +223,7 @@ fn faults_until_the_allocator_has_its_memory_are_not_of_the_steady_state() {
 }
 
 #[test]
-fn what_ran_on_one_thread_woke_none() {
+fn runs_on_one_thread_have_no_wake_up_cost() {
     use ellwand_report::Limit;
     let mut m = common::measured(&common::lattice_case("w", 8), "parallel", 1.2e-6, Work::items("x", 1).flops(100.0));
     assert_eq!(placed(&m).limit, Limit::ThreadWake);
@@ -261,7 +261,7 @@ fn a_cost_near_the_time_explains_all_of_it_and_one_far_above_nothing() {
 }
 
 #[test]
-fn waits_are_held_against_the_time_of_their_own_samples() {
+fn waits_are_compared_with_the_time_of_their_own_samples() {
     use ellwand_report::Limit;
     let ran = |seconds: f64| {
         common::measured(&common::lattice_case("w", 1000), "parallel", seconds, Work::items("things", 1))
@@ -300,7 +300,7 @@ fn waits_are_held_against_the_time_of_their_own_samples() {
 }
 
 #[test]
-fn what_is_called_overhead_is_a_few_empty_calls() {
+fn overhead_is_a_few_empty_calls() {
     use ellwand_report::Limit;
     let call = |seconds: f64| {
         let work = Work::items("x", 1).flops(8.0).bytes(32, 4);
@@ -313,7 +313,7 @@ fn what_is_called_overhead_is_a_few_empty_calls() {
 }
 
 #[test]
-fn words_fit_the_share() {
+fn the_finding_is_worded_by_its_share() {
     use ellwand_report::Limit;
     let half = stream(12e9);
     let finding = speaks("bound-by", std::slice::from_ref(&half));
@@ -342,7 +342,7 @@ fn arrays_of_16_bit_numbers_get_no_advice_to_store_them() {
 }
 
 #[test]
-fn what_no_cost_explains_is_classed_by_instructions_per_cycle() {
+fn unexplained_time_is_classified_by_instructions_per_cycle() {
     use ellwand_core::{Better, Reading};
     use ellwand_report::Limit;
     let counted = |per_cycle: f64, clock_hz: f64, traffic: f64| {
@@ -401,7 +401,7 @@ fn the_rate_of_one_lane_is_named() {
 }
 
 #[test]
-fn processors_that_threads_leave_idle_or_lose_are_told_apart() {
+fn idle_threads_and_preempted_threads_are_distinguished() {
     use ellwand_report::Limit;
     let mut idle = common::measured(&common::lattice_case("w", 1000), "parallel", 20e-3, Work::items("x", 1));
     for sample in &mut idle.samples {

@@ -118,7 +118,7 @@ fn each_limit_of_a_device_is_recognised_from_fixed_numbers() {
 }
 
 #[test]
-fn a_launch_is_no_part_of_the_bandwidth_that_small_arrays_are_held_against() {
+fn launches_are_excluded_from_the_bandwidth_limit_of_small_arrays() {
     // Between the measured sizes, at exactly the cache bandwidth, with one launch.
     for mebibytes in [5, 8, 12, 20, 31] {
         let bytes = mebibytes * MIB;
@@ -130,7 +130,7 @@ fn a_launch_is_no_part_of_the_bandwidth_that_small_arrays_are_held_against() {
 }
 
 #[test]
-fn what_is_said_of_a_device_is_for_a_device() {
+fn findings_on_a_device_give_advice_for_devices() {
     let m = ran(moved(512 * MIB), 512.0 * MIB as f64 / 1e12, 1e-6, 1.0);
     let tuned = |m: &Measurement| placed(m).changes[0].experiment;
     assert!(tuned(&m).contains("Nsight Compute"), "{}", tuned(&m));
@@ -145,7 +145,7 @@ fn what_is_said_of_a_device_is_for_a_device() {
 }
 
 #[test]
-fn a_host_that_takes_longer_to_launch_than_the_device_to_run_is_told() {
+fn a_host_whose_launches_outlast_the_device_work_is_a_finding() {
     let found = findings(&ran(moved(MIB), 4e-6, 10e-6, 1.0));
     let finding = of("host-bound", &found).unwrap();
     assert_eq!(finding.class, Class::Caution);
@@ -156,7 +156,7 @@ fn a_host_that_takes_longer_to_launch_than_the_device_to_run_is_told() {
 }
 
 #[test]
-fn without_a_time_of_the_device_nothing_is_said() {
+fn without_device_time_or_ceilings_no_limit_is_named() {
     let mut m = ran(moved(512 * MIB), 1e-3, 0.0, 1.0);
     m.samples.iter_mut().for_each(|sample| sample.device_ns = None);
     assert!(ellwand_report::place(&m, &card().environment).is_none());

@@ -104,7 +104,7 @@ fn the_reader_may_choose_the_baseline() {
 }
 
 #[test]
-fn axes_that_vary_are_told_from_those_that_do_not() {
+fn varying_axes_are_separated_from_constant_ones() {
     let report = report_of(&common::lattice("lattice-encode", 1.0));
     let section = &report.workloads[0];
     assert_eq!(section.swept.iter().map(|axis| axis.name.as_str()).collect::<Vec<_>>(), ["batch"]);
@@ -125,7 +125,7 @@ fn an_axis_that_only_some_cases_have_varies() {
 }
 
 #[test]
-fn several_runs_stand_beside_each_other_and_are_not_mixed() {
+fn several_runs_are_side_by_side_and_not_mixed() {
     let first = common::through_text(&common::run(), &pair(8e-6, 2e-6));
     let mut run = common::run();
     run.id = "second".into();
@@ -339,7 +339,7 @@ fn machines_are_side_by_side_with_their_own_ceilings() {
 }
 
 #[test]
-fn machines_without_a_common_row_are_told_why() {
+fn the_reason_why_machines_share_no_row_is_reported() {
     let here = common::run();
     let mut there = common::run();
     there.id = "there".into();

@@ -90,7 +90,7 @@ fn a_line_without_a_fastest_implementation_has_its_reason_below() {
 }
 
 #[test]
-fn where_nothing_was_measured_reasons_stand_instead_of_a_table() {
+fn without_measurements_reasons_replace_the_table() {
     let absent = |m: Measurement| {
         let outcome = Outcome::Unsupported { why: "no CUDA device".into() };
         common::other(Measurement { implementation: "cuda".into(), ..m }, outcome)

@@ -78,7 +78,7 @@ fn json_holds_the_utilisation_that_tables_print() {
 }
 
 #[test]
-fn the_table_on_a_terminal_says_the_same() {
+fn the_table_on_a_terminal_has_the_same_shares() {
     let text = written(record(&PARTS), "table");
     let part = section(&text, "attention by component", "\n\n");
     assert!(part.contains("37.8 %") && part.contains("bottleneck: score computation (37.8 %)"), "{part}");
@@ -111,7 +111,7 @@ fn the_full_table_hides_no_recommendation() {
 }
 
 #[test]
-fn what_was_not_measured_is_said_and_one_part_alone_is_no_table() {
+fn missing_parts_are_named_and_a_single_part_gets_no_table() {
     let text = written(record(&PARTS[1..3]), "markdown");
     let want = "Missing from this record and from the total: QKV projection, weighted sum, output projection";
     assert!(text.contains(want), "{text}");
@@ -143,7 +143,7 @@ fn where_the_scores_bound_it_the_fused_form_is_named_with_a_bound() {
 }
 
 #[test]
-fn parts_measured_with_their_whole_have_the_table_and_no_section_of_their_own() {
+fn parts_measured_with_their_whole_are_in_the_table_and_have_no_section() {
     use ellwand_core::View;
     use ellwand_core::view::Whole;
     let mut record = record(&PARTS);

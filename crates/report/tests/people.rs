@@ -238,7 +238,7 @@ fn a_row_that_did_not_settle_names_no_time_until_it_did() {
 }
 
 #[test]
-fn a_curve_of_noise_does_not_say_that_a_row_did_not_settle() {
+fn a_curve_of_noise_is_not_reported_as_unsettled() {
     let mut rows = tied_at_the_largest();
     let curve_ns = vec![47e3, 148e3, 149e3, 100e3];
     rows[0].settling =

@@ -188,7 +188,7 @@ fn one_pause_makes_no_component_the_largest() {
 }
 
 #[test]
-fn what_was_left_out_is_said_in_every_format() {
+fn excluded_iterations_are_reported_in_every_format() {
     let records = [record(&[paused(50, &[(16, 3e6), (30, 4e6)])])];
     for format in ["table", "markdown"] {
         let text = text(&records, format, None).replace("\n  ", " ");
@@ -221,7 +221,7 @@ fn iterations_that_all_differ_are_all_kept_and_the_mean_is_remarked_on() {
 }
 
 #[test]
-fn beside_measurements_both_are_told_and_csv_stays_what_it_was() {
+fn measurements_and_components_are_both_reported_and_the_csv_is_unchanged() {
     let mut both = common::small_record();
     let before = text(&[common::small_record()], "csv", None);
     both.spans = all();
@@ -274,7 +274,7 @@ fn names_from_elsewhere_cannot_break_a_terminal_or_a_table() {
 }
 
 #[test]
-fn components_of_the_same_name_are_told_apart_by_their_place() {
+fn components_of_the_same_name_are_distinguished_by_file_and_line() {
     let at = |line: u32, name: &str| {
         let mut node = node(&[name], true, 2, &[10_000.0, 10_000.0], &[10_000.0, 10_000.0]);
         (node.file, node.line) = ("crates/kernels/src/attention/block.rs".into(), line);

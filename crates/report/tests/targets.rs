@@ -37,7 +37,7 @@ fn line(text: &str, about: &str) -> String {
 }
 
 #[test]
-fn each_target_says_what_was_measured_and_whether_it_is_met() {
+fn each_target_has_its_measured_value_and_whether_it_is_met() {
     let all = vec![
         target("rate of 1 M", Measure::Throughput, 1e6),
         target("rate of 1 T", Measure::Throughput, 1e12),

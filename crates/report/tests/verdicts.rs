@@ -24,7 +24,7 @@ fn comparison() -> Record {
 }
 
 #[test]
-fn verdicts_say_that_only_a_part_was_compared() {
+fn verdicts_report_a_partial_comparison() {
     let mut record = comparison();
     record.comparisons[0].compared = Some(ellwand_core::Compared { values: 211, of: 1000 });
     for (width, form) in [(Some(80), "table"), (None, "table"), (None, "markdown"), (None, "json")] {

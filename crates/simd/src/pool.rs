@@ -165,7 +165,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn each_thread_stays_on_a_processor_of_its_own() {
+    fn each_thread_stays_on_its_own_processor() {
         use nix::sched::{CpuSet, sched_getaffinity};
         let homes: Vec<Vec<usize>> = super::run(|| {
             rayon::broadcast(|_| {

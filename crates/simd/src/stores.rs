@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_given_beats_what_was_measured_beats_the_cache() {
+    fn a_given_threshold_overrides_the_measured_one_and_that_the_cache_size() {
         let all = choose(Some(1), Some(2), Some(4));
         assert_eq!((all.bytes, all.origin), (1, "set by the environment"));
         assert_eq!(choose(None, Some(2), Some(4)).bytes, 2);

@@ -11,8 +11,8 @@ use crate::describe::median;
 use crate::error::StatsError;
 use crate::special::student_t_upper_quantile;
 
-/// Fewest blocks, as an effective number; with fewer, the scale of Huber's estimate is too uncertain for Student's
-/// quantile.
+/// Minimum number of blocks, as an effective number; with fewer, the scale of Huber's estimate is too uncertain for
+/// Student's quantile.
 const FEWEST: f64 = 16.0;
 /// Distance beyond which the pull of a block is limited, in robust standard deviations: 98 % efficient for normal
 /// blocks.

@@ -35,7 +35,7 @@ pub struct Course<'a> {
     pub start_s: f64,
     /// Seconds of a round.
     pub round_s: f64,
-    /// Fewest and most rounds of a block.
+    /// Minimum and maximum number of rounds of a block.
     pub rounds: (f64, f64),
 }
 
@@ -82,7 +82,7 @@ impl Course<'_> {
         more.max(0.0).max((last.max(9) - self.blocks) as f64) * (self.start_s + rounds * self.round_s)
     }
 
-    /// The number of rounds that yields most information per second (Kalibera and Jones 2013).
+    /// The number of rounds that yields the most information per second (Kalibera and Jones 2013).
     pub fn best_rounds(&self) -> f64 {
         let Variances { between, within } = self.variances;
         let best = (within / between * self.start_s / self.round_s).sqrt();

@@ -28,7 +28,7 @@ const HALF: f64 = 24.0;
 const STUDENT: f64 = 0.92;
 
 /// Largest number of blocks of a plan.
-const MOST_BLOCKS: usize = 4096;
+const MAX_BLOCKS: usize = 4096;
 
 /// The planned looks of a comparison, and the error probability that each may spend.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,9 +63,9 @@ impl Spending {
     pub fn new(looks: &[usize], alpha: f64) -> Result<Self, StatsError> {
         check_inside("alpha", alpha, 0.0, 0.5, "a probability strictly between 0 and 0.5")?;
         let ascending = looks.windows(2).all(|pair| pair[0] < pair[1]);
-        let in_range = looks.first().is_some_and(|n| *n >= 2) && looks.last().is_some_and(|n| *n <= MOST_BLOCKS);
+        let in_range = looks.first().is_some_and(|n| *n >= 2) && looks.last().is_some_and(|n| *n <= MAX_BLOCKS);
         if !ascending || !in_range {
-            return Err(StatsError::Looks { looks: looks.to_vec(), limit: MOST_BLOCKS });
+            return Err(StatsError::Looks { looks: looks.to_vec(), limit: MAX_BLOCKS });
         }
         Ok(Self { looks: looks.to_vec(), alpha, curve: Curve::Joint, levels: Vec::new() }.with_curve(Curve::Joint))
     }

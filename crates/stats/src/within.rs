@@ -14,7 +14,7 @@ use crate::error::StatsError;
 /// Distance beyond which Huber's estimate limits the pull of a round, in robust standard deviations: 95 % efficient for
 /// normal rounds.
 const PULL: f64 = 1.345;
-/// Fewest rounds from whose ranks the scatter of their median is estimated.
+/// Minimum number of rounds from whose ranks the scatter of their median is estimated.
 pub(super) const RANKED: usize = 6;
 /// The median must beat Huber's estimate by this factor on the variance: the error of a median, from the distance of two
 /// ranks, is a noisy estimate, and the median of normal rounds wastes a third of their time.

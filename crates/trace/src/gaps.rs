@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_totals_hold_is_not_lost() {
+    fn spans_in_totals_are_not_lost() {
         let full = Gaps::of(&recorded(10, 90, 93));
         assert_eq!((full.aggregated, full.lost, full.are_real()), (90, 3, true));
         let full = Gaps::of(&recorded(10, 90, 90));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_device_cannot_have_done_has_its_own_reason() {
+    fn impossible_device_operations_have_a_separate_reason() {
         let mut trace = recorded(10, 0, 0);
         let kind = LaneKind::Stream { device: "cuda:0".into() };
         trace.lanes.push(TraceLane { kind, dropped: 2, ..TraceLane::default() });

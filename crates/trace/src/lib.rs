@@ -13,9 +13,7 @@ pub use findings::{
     Ceilings, Confidence, Facts, Limits, ProfileFinding, RULES, Reached, Rule, Trigger, findings, reached_limits,
 };
 pub use gaps::{Gaps, calls};
-pub use read::{
-    EXPECTED, Imported, MOST_DETAILS, MOST_POINTS, MOST_SPANS, MOST_TEXT, Problem, ReadError, read, read_from,
-};
+pub use read::{EXPECTED, Imported, MAX_DETAILS, MAX_POINTS, MAX_SPANS, MAX_TEXT, Problem, ReadError, read, read_from};
 pub use routing::{Crossover, Processor, Route, Routing, RoutingError, Timing, Timings, timings};
 pub use write::{FORMATS, Format, format};
 

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// Bootstrap resamples for the interval of the crossover.
 const RESAMPLES: usize = 999;
-/// Most timings per size and side; more hardly change a median.
-const MOST_SAMPLES: usize = 1000;
+/// Maximum number of timings per size and side; more hardly change a median.
+const MAX_SAMPLES: usize = 1000;
 /// Version of the JSON.
 const VERSION: u32 = 1;
 
@@ -178,7 +178,7 @@ fn by_size(timings: &[Timing]) -> BTreeMap<u64, Vec<f64>> {
     let mut sizes: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for timing in timings.iter().filter(|timing| timing.ns.is_finite() && timing.ns > 0.0) {
         let known = sizes.entry(timing.size).or_default();
-        if known.len() < MOST_SAMPLES {
+        if known.len() < MAX_SAMPLES {
             known.push(timing.ns);
         }
     }

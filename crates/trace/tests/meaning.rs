@@ -326,7 +326,7 @@ fn threads_share_the_bandwidth_of_the_level_that_their_data_may_lie_in() {
 }
 
 #[test]
-fn work_of_a_device_is_not_held_against_the_processors() {
+fn device_work_is_not_compared_with_processor_limits() {
     let counters = Counters { bytes: 9_000, items: 0, flops: 0.0 };
     let host = TraceLane {
         details: vec![Detail { counters, ..Detail::default() }],

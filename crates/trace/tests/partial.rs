@@ -11,7 +11,7 @@ fn of(sites: Vec<SiteInfo>, lanes: Vec<TraceLane>, end: u64) -> Trace {
 }
 
 #[test]
-fn what_waits_itself_is_named_and_not_what_is_around_it() {
+fn the_waiting_span_is_named_and_not_the_spans_around_it() {
     // `run` > `request` > `read` measured their waits; `lock` waits because of its kind.
     let cpu = |cpu_ns| Detail { cpu_ns: Some(cpu_ns), ..Detail::default() };
     let measured = |ext, span| Span { ext, ..span };

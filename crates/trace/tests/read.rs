@@ -160,7 +160,7 @@ fn an_array_without_its_end_is_read_up_to_there() {
 }
 
 #[test]
-fn files_that_cannot_be_read_say_where_and_why() {
+fn errors_of_unreadable_files_give_place_and_reason() {
     let deep_json = format!("{{\"traceEvents\":[{{\"ph\":\"X\",\"ts\":1,\"args\":{}", "{\"a\":".repeat(100_000));
     let truncated = &written(&step())[..900];
     let invalid = [&b"{\"format\":\"ellwand profile\",\"name\":\""[..], b"\xff\xfe", b"\"}"].concat();
@@ -241,7 +241,7 @@ fn async_events_are_no_computing() {
 }
 
 #[test]
-fn what_another_program_does_not_say_stays_unknown() {
+fn facts_missing_from_foreign_files_stay_unknown() {
     let trace = from_text(r#"[{"ph":"X","name":"a","ts":5,"dur":2}]"#).trace;
     let file: serde_json::Value = serde_json::from_slice(&written(&trace)).unwrap();
     assert_eq!((file.get("clock"), file.get("started_unix_ns")), (None, None));

@@ -69,7 +69,7 @@ fn impossible_times_are_noted() {
 }
 
 #[test]
-fn what_our_export_says_of_the_recording_is_read() {
+fn facts_about_the_recording_are_read_from_our_export() {
     let file = |facts: &str| {
         let events = event("copy", "0.1", "1");
         from_text(&format!(r#"{{"otherData":{{"program":"ellwand"{facts}}},"traceEvents":[{events}]}}"#))

@@ -267,7 +267,7 @@ fn formats_are_found_by_name_and_write_empty_profiles() {
 }
 
 #[test]
-fn formats_without_aggregated_spans_say_so() {
+fn formats_without_aggregated_spans_have_a_note() {
     let lacking: Vec<&str> =
         FORMATS.iter().filter(|format| format.left_out(&step()).is_some()).map(|format| format.name).collect();
     assert_eq!(lacking, ["chrome", "perfetto", "otlp"]);

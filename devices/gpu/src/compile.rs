@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_assembler_tells_is_read_kernel_by_kernel() {
+    fn assembler_output_is_read_kernel_by_kernel() {
         let log = "ptxas info    : 0 bytes gmem\n\
             ptxas info    : Compiling entry function 'b' for 'sm_90a'\n\
             ptxas info    : Function properties for b\n    \
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn source_that_does_not_compile_is_told_with_file_and_line_where_there_is_a_compiler() {
+    fn compile_errors_name_file_and_line_if_there_is_a_compiler() {
         let source = Source { name: "broken.cu", text: "\nextern \"C\" __global__ void f() { x = 1; }", options: &[] };
         match compile(&source, "sm_90a").unwrap_err() {
             GpuError::Absent(why) => assert!(why.contains("ELLWAND_CUDA_LIBS"), "{why}"),

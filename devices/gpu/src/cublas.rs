@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_library_that_is_missing_or_another_is_told_by_name() {
+    fn a_missing_or_wrong_library_is_named() {
         let missing = Cublas::open(Path::new("libellwand-has-none.so")).err().unwrap().to_string();
         assert!(missing.contains("libellwand-has-none.so"), "{missing}");
         let other = Cublas::open(Path::new("libc.so.6")).err().unwrap();

@@ -84,8 +84,8 @@ const FOR_GOOD: [u32; 12] = [214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 7
 /// Bytes of shared memory that a launch may use without an attribute; a kernel that needs more must opt in.
 const USUAL_SHARED: u32 = 48 << 10;
 
-/// The most parameters of a kernel.
-pub const MOST_ARGS: usize = 24;
+/// Maximum number of parameters of a kernel.
+pub const MAX_ARGS: usize = 24;
 
 fn describe(error: DriverError) -> String {
     let said = error.error_string().map(|text| text.to_string_lossy().into_owned()).unwrap_or_default();
@@ -248,12 +248,12 @@ impl Cuda {
 
     /// Enqueues one kernel launch.
     fn enqueue(&self, function: usize, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {
-        if args.len() > MOST_ARGS {
-            let problem = format!("{} arguments, {MOST_ARGS} at most", args.len());
+        if args.len() > MAX_ARGS {
+            let problem = format!("{} arguments, {MAX_ARGS} at most", args.len());
             return Err(GpuError::Call { call: "cuLaunchKernel", problem });
         }
-        let mut words = [TensorMap([0; 16]); MOST_ARGS];
-        let mut pointers = [std::ptr::null_mut::<c_void>(); MOST_ARGS];
+        let mut words = [TensorMap([0; 16]); MAX_ARGS];
+        let mut pointers = [std::ptr::null_mut::<c_void>(); MAX_ARGS];
         for ((word, pointer), arg) in words.iter_mut().zip(&mut pointers).zip(args) {
             *word = arg.aligned_bits();
             *pointer = std::ptr::from_mut(word).cast();

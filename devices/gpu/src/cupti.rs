@@ -18,8 +18,8 @@ use super::{GpuError, activity};
 /// Size of a record buffer in bytes, and its alignment.
 const BUFFER: usize = 1 << 20;
 const ALIGN: usize = 8;
-/// The most buffers per recording; CUPTI counts and drops later records.
-const MOST: usize = 64;
+/// Maximum number of buffers per recording; CUPTI counts and drops later records.
+const MAX_BUFFERS: usize = 64;
 /// `CUPTI_CB_DOMAIN_DRIVER_API`: names of driver calls.
 const DRIVER_CALLS: c_int = 1;
 
@@ -35,7 +35,7 @@ unsafe extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most: *mu
     let held = FULL.lock().unwrap_or_else(PoisonError::into_inner).len();
     let room = match layout() {
         // SAFETY: the layout is not empty.
-        Some(layout) if held < MOST => unsafe { alloc(layout) },
+        Some(layout) if held < MAX_BUFFERS => unsafe { alloc(layout) },
         _ => std::ptr::null_mut(),
     };
     // SAFETY: three out-parameters of the library.
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_library_that_is_missing_or_another_is_told_by_name() {
+    fn a_missing_or_wrong_library_is_named() {
         let missing = Cupti::open(Path::new("libellwand-has-none.so")).err().unwrap();
         assert!(missing.to_string().contains("libellwand-has-none.so"), "{missing}");
         let other = Cupti::open(Path::new("libc.so.6")).unwrap();
@@ -290,7 +290,7 @@ mod tests {
     "#;
 
     #[test]
-    fn what_was_recorded_is_read_and_what_is_refused_leaves_nothing_behind() {
+    fn activities_are_read_and_a_refused_recording_leaves_nothing_enabled() {
         let Some(stand_in) = ellwand_gpu_lab::stand_in("cupti", STAND_IN) else { return };
         let library = Cupti::open(&stand_in).unwrap();
         let base = library.begin().unwrap();
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_who_may_not_look_is_told_what_decides_that() {
+    fn missing_permission_names_the_setting_that_grants_it() {
         let library = Cupti::open(Path::new("libc.so.6")).unwrap();
         assert_eq!(library.check_status("cuptiActivityEnable", 0), Ok(()));
         let refused = library.check_status("cuptiActivityEnable", 35).unwrap_err().to_string();

@@ -5,9 +5,9 @@ use super::{Source, files};
 /// The kernel of the gate, the only source that tests cannot run without a GPU.
 pub(super) static SOURCE: Source = Source { name: "gate.cu", text: files!("gate.cu"), options: &[] };
 
-/// The most launches queued after a closed gate. A stream's queue holds about a thousand; a launch into a full queue
-/// would deadlock, since the device waits for the host.
-pub(super) const MOST_LAUNCHES: u32 = 500;
+/// Maximum number of launches queued after a closed gate. A stream's queue holds about a thousand; a launch into a full
+/// queue would deadlock, since the device waits for the host.
+pub(super) const MAX_LAUNCHES: u32 = 500;
 
 /// The gate opens by itself after this many nanoseconds.
 pub(super) const LIMIT_NS: u64 = 100_000_000;
@@ -32,7 +32,7 @@ impl Gate {
     pub(super) fn launched(&mut self) -> bool {
         let Gate::Closed(launches) = self else { return false };
         *launches += 1;
-        let full = *launches >= MOST_LAUNCHES;
+        let full = *launches >= MAX_LAUNCHES;
         if full {
             *self = Gate::Early;
         }
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn a_full_queue_opens_the_gate_once_and_the_time_still_counts() {
         let mut gate = Gate::Closed(0);
-        assert_eq!((0..2 * MOST_LAUNCHES).filter(|_| gate.launched()).count(), 1);
+        assert_eq!((0..2 * MAX_LAUNCHES).filter(|_| gate.launched()).count(), 1);
         assert!(gate.ended() && gate.stopped());
     }
 

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_that_was_ever_held_stays_when_it_is_given_back() {
+    fn the_peak_of_held_memory_stays_after_release() {
         let held = Held::default();
         held.take(100);
         held.take(50);

@@ -177,7 +177,7 @@ impl Prepared for Job {
     fn most_iterations(&self) -> u64 {
         let carried = self.carried.as_ref().map_or(0, |carried| carried.ins.len() + carried.outs.len());
         let launches = if self.graph.is_some() { 1 } else { self.launches.len() * self.times + carried };
-        ((gate::MOST_LAUNCHES - 1) as u64 / launches.max(1) as u64).max(1)
+        ((gate::MAX_LAUNCHES - 1) as u64 / launches.max(1) as u64).max(1)
     }
 
     fn run(&mut self) {

@@ -33,7 +33,7 @@ use ellwand_core::{DeviceError, Registry};
 pub use backend::{Backend, Gpu, Kernel, Launch};
 pub use buffer::Buffer;
 pub use cublas::Series;
-pub use cuda::MOST_ARGS;
+pub use cuda::MAX_ARGS;
 pub use device::{GpuDevice, gpu, on_cuda, on_wgpu};
 pub use error::GpuError;
 pub use host::Host;

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_is_missing_or_another_is_told_by_name() {
+    fn a_missing_or_wrong_library_is_named() {
         let missing = Nvml::from("libellwand-has-none.so", c"0000:01:00.0").err().unwrap().to_string();
         assert!(missing.contains("libellwand-has-none.so"), "{missing}");
         // A library that loads but has none of the functions.

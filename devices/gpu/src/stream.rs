@@ -82,7 +82,7 @@ impl Stream {
             self.clock = Clock::Wall;
             return;
         }
-        self.most = (u64::from(gate::MOST_LAUNCHES - 1) / launches.max(1)).min(LONGEST_NS / work).max(1);
+        self.most = (u64::from(gate::MAX_LAUNCHES - 1) / launches.max(1)).min(LONGEST_NS / work).max(1);
         // If there are more launches than declared, they fill the queue, and the host waits until the gate opens by itself.
         while self.most > 1 && self.shortest(self.most, run).is_none() {
             self.most /= 2;

@@ -116,7 +116,7 @@ fn a_collector_that_is_down_is_named_and_stops_no_request() {
 }
 
 #[test]
-fn a_load_ends_and_wrong_words_are_answered_with_the_usage() {
+fn a_load_ends_and_wrong_arguments_print_the_usage() {
     let run = |words: &[&str]| Command::new(env!("CARGO_BIN_EXE_example-service")).args(words).output().unwrap();
     assert!(run(&["load", "20", "7"]).status.success());
     for words in [&[][..], &["serv"], &["serve", "x"], &["serve"], &["load", "3"], &["load", "3", "1", "1"]] {

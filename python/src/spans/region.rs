@@ -141,7 +141,7 @@ impl Region {
         Self { shared, known: PyOnceLock::new(), open: Spans::default(), later: Some((operation, args)) }
     }
 
-    fn known(&self, py: Python<'_>) -> PyResult<Option<&Known>> {
+    fn resolved(&self, py: Python<'_>) -> PyResult<Option<&Known>> {
         let Some((operation, args)) = &self.later else { return Ok(self.known.get(py)) };
         let make = || {
             let (file, line) = caller(py)?;
@@ -171,7 +171,7 @@ impl Region {
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         let (py, this) = (slf.py(), slf.get());
         if this.shared.is_enabled()
-            && let Some(Known { site, extra }) = this.known(py)?
+            && let Some(Known { site, extra }) = this.resolved(py)?
         {
             this.shared.count(if extra.is_some() { Way::Arguments } else { Way::Region });
             match extra {

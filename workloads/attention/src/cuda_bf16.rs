@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kernel_cannot_is_unsupported_with_what_can() {
+    fn unsupported_cases_name_what_is_supported() {
         let registry = registry();
         let task = registry.find(Task::Core.name()).unwrap();
         let reason = |name: &str, case: &Case| {

@@ -12,11 +12,11 @@ use ellwand_simd::lanes::{Kernel, Simd};
 /// The number of each lane.
 static LANES: [f32; 16] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
 
-/// Most (query, key) pairs of a head for which [`plain`] is faster: the vector form waits for the latency of each of its
-/// steps.
-pub(super) const MOST_PLAIN: usize = 4;
+/// Maximum number of (query, key) pairs of a head for which [`plain`] is faster: the vector form waits for the latency
+/// of each of its steps.
+pub(super) const MAX_PLAIN: usize = 4;
 
-/// Computes some rows of some heads of a sequence without vectors, for at most [`MOST_PLAIN`] keys.
+/// Computes some rows of some heads of a sequence without vectors, for at most [`MAX_PLAIN`] keys.
 ///
 /// # Safety
 /// As for [`super::fused::single`], for these rows.
@@ -30,7 +30,7 @@ pub(super) unsafe fn plain(core: &Core<'_>, b: usize, heads: Range<usize>, rows:
         let kv = if group == 1 { head } else { head / group };
         for row in rows.clone() {
             let q = at(q, queries.at(b, head, row));
-            let mut weights = [0.0; MOST_PLAIN];
+            let mut weights = [0.0; MAX_PLAIN];
             let weights = &mut weights[..shape.visible(core.lengths, b, row)];
             for (key, weight) in weights.iter_mut().enumerate() {
                 *weight = dot(q, at(k, keys.at(b, kv, key))) * scale;

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use super::deal::Deal;
-use super::few::{Few, MOST_PLAIN, plain};
+use super::few::{Few, MAX_PLAIN, plain};
 use super::shape::{Layout, Shape};
 use super::softmax::{Finish, Strip as Soften};
 use ellwand_gemm::{self as gemm, Onto, ROWS, Scratch, Source, Strip, pack, packed_len, strip};
@@ -35,8 +35,8 @@ unsafe impl Send for Core<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Core<'_> {}
 
-/// Most queries of a key head that read its `keys` keys and values in place instead of packing them: packing costs more the
-/// fewer queries share it and the less the keys fill whole vectors. Measured on Zen 4.
+/// Maximum number of queries of a key head that read its `keys` keys and values in place instead of packing them:
+/// packing costs more the fewer queries share it and the less the keys fill whole vectors. Measured on Zen 4.
 fn most_direct(isa: Isa, keys: usize) -> usize {
     match (isa.set(), keys) {
         #[cfg(target_arch = "x86_64")]
@@ -58,7 +58,7 @@ const LEAST_SHARED: f64 = 8192.0;
 /// True if a head has so few (query, key) pairs that vectors do not pay off.
 fn is_plain(shape: &Shape) -> bool {
     // With one key the vector form has less parallel work.
-    shape.sequence * shape.keys <= MOST_PLAIN || (shape.keys == 1 && shape.sequence <= 2 * MOST_PLAIN)
+    shape.sequence * shape.keys <= MAX_PLAIN || (shape.keys == 1 && shape.sequence <= 2 * MAX_PLAIN)
 }
 
 /// How the keys are divided.

@@ -42,7 +42,7 @@ pub(super) struct Job {
     ops: Ops,
     tiles: Scratch,
     done: Result<(), InputError>,
-    /// Most threads that the last run can have used.
+    /// Maximum number of threads that the last run can have used.
     threads: usize,
 }
 

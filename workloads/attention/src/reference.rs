@@ -129,7 +129,7 @@ impl Core<'_> {
     fn scores(&self, rows: Range<usize>) -> Vec<Vec<f64>> {
         let (b, head, first) = self.place(rows.start);
         let kv = head / (self.shape.heads / self.shape.kv_heads);
-        let (seen, scale) = (self.seen(&rows), scale(self.shape));
+        let (seen, scale) = (self.visible_keys(&rows), scale(self.shape));
         let mut scores = vec![vec![f64::NEG_INFINITY; self.shape.keys]; rows.len()];
         for j in 0..seen.iter().copied().max().unwrap_or(0) {
             let key = self.row(self.k, b, kv, j);
@@ -144,7 +144,7 @@ impl Core<'_> {
     fn sums(&self, rows: Range<usize>, weights: &[impl AsRef<[f64]>]) -> Vec<Vec<f64>> {
         let (b, head, _) = self.place(rows.start);
         let kv = head / (self.shape.heads / self.shape.kv_heads);
-        let seen = self.seen(&rows);
+        let seen = self.visible_keys(&rows);
         let mut sums = vec![vec![0.0; self.shape.head()]; rows.len()];
         for j in 0..seen.iter().copied().max().unwrap_or(0) {
             let values = self.row(self.v, b, kv, j);
@@ -156,7 +156,7 @@ impl Core<'_> {
         sums
     }
 
-    fn seen(&self, rows: &Range<usize>) -> Vec<usize> {
+    fn visible_keys(&self, rows: &Range<usize>) -> Vec<usize> {
         rows.clone().map(|at| self.visible(at)).collect()
     }
 

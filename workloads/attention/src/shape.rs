@@ -38,14 +38,14 @@ pub(super) struct Shape {
 }
 
 /// Largest sequence, batch and dimension of a case.
-const MOST: i64 = 1 << 20;
+const MAX_EXTENT: i64 = 1 << 20;
 
 /// Axes of all attention workloads.
 pub(super) fn axes() -> Vec<Axis> {
     vec![
-        Axis::int("batch", "sequences", 1, MOST, 1).unit("sequences"),
-        Axis::int("sequence", "positions in a sequence", 1, MOST, 256).sweep([64_i64, 256]).unit("positions"),
-        Axis::int("dimension", "values per position: heads times the dimension of a head", 1, MOST, 512)
+        Axis::int("batch", "sequences", 1, MAX_EXTENT, 1).unit("sequences"),
+        Axis::int("sequence", "positions in a sequence", 1, MAX_EXTENT, 256).sweep([64_i64, 256]).unit("positions"),
+        Axis::int("dimension", "values per position: heads times the dimension of a head", 1, MAX_EXTENT, 512)
             .unit("values")
             .alias(&["d-model"]),
         Axis::int("heads", "heads; they must divide the dimension", 1, 4096, 8).unit("heads").alias(&["num-heads"]),
@@ -64,7 +64,7 @@ pub(super) fn axes() -> Vec<Axis> {
 /// The number of keys; only the core has this axis. It was added later, so its default leaves case ids unchanged.
 pub(super) fn keys() -> Axis {
     let about = "keys and values in a sequence; 0: as many as positions";
-    let mut axis = Axis::int("keys", about, 0, MOST, 0).unit("keys").alias(&["key-length"]);
+    let mut axis = Axis::int("keys", about, 0, MAX_EXTENT, 0).unit("keys").alias(&["key-length"]);
     axis.neutral = axis.default.first().cloned();
     axis
 }

@@ -10,7 +10,7 @@ pub(super) static SOURCE: Source =
     wgsl!("attention.wgsl", "../../../devices/gpu/src/invocation.wgsl", "../../../devices/gpu/src/portable.wgsl");
 
 /// Largest head that the fused kernel supports, and queries per workgroup.
-const MOST_HEAD: usize = 128;
+const MAX_HEAD: usize = 128;
 const QUERIES: usize = 16;
 
 /// The kernels of `product.wgsl`, `attention.wgsl` and `layers.wgsl`.
@@ -54,8 +54,8 @@ impl Kernels for Wgpu {
 
     fn fused(steps: &mut Steps<Self>, _: usize, places: [Place; 4]) -> Result<(), GpuError> {
         let s = steps.s;
-        if s.head() > MOST_HEAD {
-            let why = format!("a head has {} values, and the maximum of the fused kernel is {MOST_HEAD}", s.head());
+        if s.head() > MAX_HEAD {
+            let why = format!("a head has {} values, and the maximum of the fused kernel is {MAX_HEAD}", s.head());
             return Err(GpuError::Absent(why));
         }
         let (mut args, lengths) = shared_args(steps, places)?;

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kernel_cannot_is_unsupported_with_what_can() {
+    fn unsupported_cases_name_what_is_supported() {
         let mut registry = Registry::new();
         crate::register(&mut registry);
         let reason = |name: &str, case: &Case| {

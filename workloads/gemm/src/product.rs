@@ -10,8 +10,9 @@ use super::tile::{Onto, ROWS, Strip, fence, strip};
 
 /// Values of B that are packed together: 384 KB, which leaves most of a 1 MB L2 cache to A and C.
 const BLOCK: usize = 384 * 256;
-/// Fewest columns of B that are packed together. Few columns allow long sums: every block of steps except the first
-/// reads C again, whereas the rows of A that each block of columns rereads are only 24 of the 280 bytes per step.
+/// Minimum number of columns of B that are packed together. Few columns allow long sums: every block of steps except
+/// the first reads C again, whereas the rows of A that each block of columns rereads are only 24 of the 280 bytes per
+/// step.
 const COLUMNS: usize = 128;
 
 /// A product, given by the addresses of its parts. Element (i, k) of A is at `a + i a_stride + k`; C is analogous.

@@ -9,7 +9,7 @@ use ellwand_simd::lanes::{Kernel, Simd, dispatch};
 
 use super::panel::{Panels, most_vectors};
 
-/// Most rows of a tile. Six rows of four vectors take 24 of 32 registers, and six of two take 12 of 16.
+/// Maximum number of rows of a tile. Six rows of four vectors take 24 of 32 registers, and six of two take 12 of 16.
 pub const ROWS: usize = 6;
 
 /// Repeats `$body` textually for each row `$i` of `$rows`, at most [`ROWS`]: if a loop over an array of vectors is not

@@ -7,11 +7,11 @@ use super::local;
 use super::model::{ClusterlessDecoder, log_norm};
 use ellwand_gpu::{Arg, GpuError, Grid, Job, whole};
 
-/// Most shared memory that a block may use here, in bytes.
+/// Maximum shared memory of a block, in bytes.
 const SHARED: usize = 96 << 10;
-/// Most kernel values per multiprocessor that take less time than the launches saved.
+/// Maximum number of kernel values per multiprocessor; more take longer than the launches saved.
 const KERNELS: usize = 30_000;
-/// Most points per multiprocessor for a one-launch fit, in which every block places all points itself.
+/// Maximum number of points per multiprocessor for a one-launch fit, in which every block places all points itself.
 const POINTS: usize = 16;
 
 #[cfg(test)]

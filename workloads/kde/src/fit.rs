@@ -14,7 +14,7 @@ use super::{exact, local, sums};
 use ellwand_simd::pool;
 
 /// Above this, kernels below the smallest f32 can still lift a rate above the floor.
-const MOST_LOG_NORM: f64 = 45.0;
+const MAX_LOG_NORM: f64 = 45.0;
 
 impl ClusterlessDecoder {
     /// Fits the encoding model. `grid` holds the interior bin centres, `[B, dims]`; `electrodes` the encoding spikes.
@@ -187,7 +187,7 @@ fn electrode(
         positions,
         features,
         mark_centre,
-        fits_f32: log_mark_norm < MOST_LOG_NORM && !marks.iter().any(|x| x.abs() == FAR / 3.0),
+        fits_f32: log_mark_norm < MAX_LOG_NORM && !marks.iter().any(|x| x.abs() == FAR / 3.0),
         marks,
         nearest: vec![0.0; model.rarity.len()],
         log_scale,

@@ -101,7 +101,7 @@ pub struct Options {
     pub method: Method,
     /// Number type; a model fitted in f64 predicts in both.
     pub precision: Precision,
-    /// Most threads that `Method::Parallel` may use; by default all of the machine's.
+    /// Maximum number of threads of `Method::Parallel`; by default all of the machine's.
     pub threads: Option<usize>,
     /// Decoding spikes per block; rounded up to the kernel's granularity.
     pub block: Option<usize>,

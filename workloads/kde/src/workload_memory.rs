@@ -37,8 +37,8 @@ pub(super) fn parts(task: Task, case: &Case) -> Vec<(&'static str, u64)> {
     ]
 }
 
-/// Most decoding spikes of an electrode: a Poisson number is practically always within five standard deviations of its
-/// mean.
+/// Maximum number of decoding spikes of an electrode: a Poisson number is practically always within five standard
+/// deviations of its mean.
 fn most_spikes(case: &Case) -> usize {
     let mean = spec::shape(case).decoding;
     (mean + 5.0 * mean.sqrt()) as usize

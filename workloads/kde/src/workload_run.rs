@@ -58,7 +58,7 @@ struct Job {
     /// The result in f64; always used by the reference.
     wide: Vec<f64>,
     fitted: Option<ClusterlessDecoder>,
-    /// The most threads that the last run can have used: little work stays on one thread.
+    /// Maximum number of threads that the last run can have used: little work stays on one thread.
     threads: usize,
     /// Operations of the fit at the start of each run; 0 if a run only predicts. A fit skips nothing.
     fit_operations: f64,

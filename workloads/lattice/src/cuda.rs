@@ -21,7 +21,7 @@ const ROWS: usize = 4;
 /// Largest table of points that each block keeps in shared memory, in bytes.
 const TABLE: usize = 16 << 10;
 
-/// Most vectors per launch: kernels count in 32 bits.
+/// Maximum number of vectors per launch: kernels count in 32 bits.
 const PART: usize = 1 << 30;
 
 /// How the kernels find digits and points of a code, and their common arguments.
@@ -190,7 +190,7 @@ impl Launches<'_> {
     }
 }
 
-/// Prepares the job. `part` is the most vectors per launch, a multiple of 32.
+/// Prepares the job. `part` is the maximum number of vectors per launch, a multiple of 32.
 pub(super) fn prepare(
     task: Task,
     carrying: bool,

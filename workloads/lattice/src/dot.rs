@@ -14,7 +14,7 @@ use ellwand_simd::isa::Isa;
 
 /// Largest two-sided table, in entries.
 const TWO_SIDED: u128 = 1 << 17;
-/// Most points of a level for which tables are built.
+/// Maximum number of points of a level for which tables are built.
 const POINTS: u128 = 1 << 16;
 /// Blocks converted to i16 at a time.
 const CHUNK: usize = 32;

@@ -12,7 +12,7 @@ use super::simd;
 use ellwand_simd::isa::Isa;
 use ellwand_simd::pool;
 
-/// Fewest vectors per piece: coding them takes about ten times as long as handing them to another thread.
+/// Minimum number of vectors per piece: coding them takes about ten times as long as handing them to another thread.
 const SMALLEST_PIECE: usize = 1024;
 
 /// Vectors per piece: about four pieces per thread, so that others can make up for an interrupted thread.

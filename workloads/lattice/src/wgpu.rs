@@ -44,7 +44,7 @@ fn source(codec: &Codec) -> &'static Source {
 const THREADS: usize = 64;
 
 /// Bits per vector that a workgroup has room for; no valid code needs more.
-const MOST_VECTOR_BITS: usize = 180;
+const MAX_VECTOR_BITS: usize = 180;
 
 /// Flags for the optional arrays.
 const OVERLOAD: u32 = 1;
@@ -104,8 +104,8 @@ fn prepare(task: Task, case: &Case, inputs: &Tensors, device: &dyn Device) -> Re
     let host = workload_run::Job::new(task, Method::Reference, case, inputs)?;
     let (codec, n) = host.code();
     let codec = codec.clone();
-    if codec.vector_bits() > MOST_VECTOR_BITS {
-        let why = format!("a vector takes {} bits, and a group has room for {MOST_VECTOR_BITS}", codec.vector_bits());
+    if codec.vector_bits() > MAX_VECTOR_BITS {
+        let why = format!("a vector takes {} bits, and a group has room for {MAX_VECTOR_BITS}", codec.vector_bits());
         return Err(PrepareError::Unsupported(why));
     }
     check_bits(packed_bytes(&codec, n) * 8)?;

@@ -13,7 +13,7 @@ use super::workload as shared;
 use super::workload_code::Task;
 use super::{Codes, CodesMut};
 
-/// Fewest vectors per thread: a millisecond of work.
+/// Minimum number of vectors per thread: a millisecond of work.
 const SMALLEST_PIECE: usize = 1024;
 
 /// Codes of whole vectors by the reference. Flags and retries are zeros if the code has none.

@@ -10,8 +10,8 @@ pub(super) static SOURCE: Source =
 
 /// Threads per workgroup for element-wise kernels; for row-wise ones, a workgroup has one row.
 const SPREAD: usize = 256;
-/// Most workgroups of a kernel that loops.
-const MOST_GROUPS: usize = 1024;
+/// Maximum number of workgroups of a kernel that loops.
+const MAX_GROUPS: usize = 1024;
 
 /// Arguments of every kernel (number of elements or rows, length of a row, a constant, whether there is a second
 /// array), and its arrays.
@@ -42,7 +42,7 @@ impl Kernels for Wgpu {
     }
 
     fn mse(job: &mut Job, [x, target, loss]: [Arg; 3], _: Arg, n: usize, scale: f64) -> Result<(), GpuError> {
-        let grid = Grid::line(n.div_ceil(SPREAD).clamp(1, MOST_GROUPS), SPREAD as u32);
+        let grid = Grid::line(n.div_ceil(SPREAD).clamp(1, MAX_GROUPS), SPREAD as u32);
         let count = grid.blocks[0] as usize;
         let sums = job.scratch(8 * count)?;
         job.launch(&SOURCE, "squared_error_sums", grid, args(n, 1, 0.0, true, &[x, target, sums]))?;

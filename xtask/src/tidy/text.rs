@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_finds_its_break() {
+    fn each_rule_finds_its_violation() {
         let lifted = format!("#![{}]\n", concat!("allow(", "unsafe_code)"));
         assert_eq!(unsafe_where_allowed(&sources("crates/report/src/a.rs", &lifted)).unwrap().len(), 1);
         assert!(unsafe_where_allowed(&sources("crates/simd/src/a.rs", &lifted)).unwrap().is_empty());

@@ -13,12 +13,13 @@ use super::{Spent, Terms};
 
 /// Number of first blocks, which show whether processes or rounds scatter.
 pub(super) const FIRST: usize = 2;
-/// Most rounds of a block: beyond that another process is worth more, and sorting them takes longer than measuring.
-const MOST_ROUNDS: f64 = 1000.0;
+/// Maximum number of rounds of a block: beyond that another process is worth more, and sorting them takes longer than
+/// measuring.
+const MAX_ROUNDS: f64 = 1000.0;
 /// Largest share of the remaining time for one block, so that there are enough processes.
 const SHARE: f64 = 1.0 / 12.0;
-/// Fewest rounds of a later block, once the side questions have the slots of six usual blocks: two show their scatter;
-/// if slots are disturbed, the median of three ignores one of them.
+/// Minimum number of rounds of a later block, once the side questions have the slots of six usual blocks: two show
+/// their scatter; if slots are disturbed, the median of three ignores one of them.
 const FEWEST: f64 = 2.0;
 const FEWEST_DISTURBED: f64 = 3.0;
 /// Blocks until the first look. Together they take at most the share of the time after which the comparison may end
@@ -131,8 +132,8 @@ impl Pace<'_> {
         self.start_s() + values * self.spent.rounds_s / rounds.max(1) as f64
     }
 
-    /// The most blocks that fit into the time, if they are as short as possible. The cost of blocks does not depend on
-    /// which side has which name.
+    /// Maximum number of blocks that fit into the time, if they are as short as possible. The cost of blocks does not
+    /// depend on which side has which name.
     pub(super) fn most_blocks(&self) -> usize {
         let rounds: usize = self.blocks.iter().map(|block| block.rounds).sum();
         let round_s = self.spent.rounds_s / rounds.max(1) as f64;
@@ -170,12 +171,12 @@ impl Pace<'_> {
     fn second(&self) -> Rounds {
         let error = self.blocks.first().and_then(|block| block.error).unwrap_or(0.0);
         let factor = (error / fine(self.terms)).powi(2).min(LONGER);
-        if factor > 1.0 { Rounds::About((factor * self.spent.usual).min(self.most())) } else { Rounds::Usual }
+        if factor > 1.0 { Rounds::About((factor * self.spent.usual).min(self.max_rounds())) } else { Rounds::Usual }
     }
 
-    /// Fewest rounds of the next block. Once the side questions have the slots of six usual blocks, a few rounds
-    /// suffice, if it is the processes that differ.
-    fn fewest(&self, done: f64) -> f64 {
+    /// Minimum number of rounds of the next block. Once the side questions have the slots of six usual blocks, a few
+    /// rounds suffice, if it is the processes that differ.
+    fn min_rounds(&self, done: f64) -> f64 {
         let usual = self.spent.usual.max(1.0);
         if done >= SIX as f64 * usual { usual.min(self.shortest()) } else { usual }
     }
@@ -184,13 +185,13 @@ impl Pace<'_> {
         if self.disturbed { FEWEST_DISTURBED } else { FEWEST }
     }
 
-    /// Most rounds of the next block.
-    fn most(&self) -> f64 {
+    /// Maximum number of rounds of the next block.
+    fn max_rounds(&self) -> f64 {
         let rounds: usize = self.blocks.iter().map(|block| block.rounds).sum();
         let round_s = self.spent.rounds_s / rounds.max(1) as f64;
         let left_s = self.terms.budget_s - self.spent.gone_s;
         let first = if self.blocks.len() < SIX { EARLY / SIX as f64 } else { SHARE };
-        (first.min(SHARE) * left_s / round_s).min(MOST_ROUNDS).max(self.spent.usual)
+        (first.min(SHARE) * left_s / round_s).min(MAX_ROUNDS).max(self.spent.usual)
     }
 
     fn course(&self) -> Result<Course<'_>, StatsError> {
@@ -227,7 +228,7 @@ impl Pace<'_> {
             variances,
             start_s: self.start_s() + if single { each(self.spent.rounds_s, blocks) } else { 0.0 },
             round_s: if single { 1e-9 } else { each(self.spent.rounds_s, rounds as f64) },
-            rounds: (self.fewest(rounds as f64), self.most().max(1.0)),
+            rounds: (self.min_rounds(rounds as f64), self.max_rounds().max(1.0)),
         })
     }
 }

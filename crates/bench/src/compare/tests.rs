@@ -3,7 +3,7 @@ use ellwand_core::record::Sample;
 use super::*;
 
 #[test]
-fn looks_end_where_they_are_told_to() {
+fn looks_end_at_the_given_number_of_blocks() {
     assert_eq!(looks(None), LOOKS);
     assert_eq!(looks(Some(2)), [2]);
     assert_eq!(looks(Some(6)), [6]);
@@ -136,12 +136,12 @@ fn a_difference_is_measured_until_it_holds_among_all_cases() {
 
 #[test]
 fn blocks_are_longer_only_for_what_the_main_question_does_not_show() {
-    let heard = |candidate: &[f64]| {
+    let requested = |candidate: &[f64]| {
         let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap();
         let samples = [samples(&[1e-4; 4]), samples(candidate), samples(&[1e-4; 4])];
-        let mut heard = Vec::new();
+        let mut requested = Vec::new();
         over_blocks(&terms, &mut |_, _| {}, &mut |_, ask| {
-            heard.push(ask.rounds);
+            requested.push(ask.rounds);
             Ok(BlockSamples {
                 samples: samples.clone(),
                 basis: Choice::Fixed(Basis::Fastest, Basis::Cpu),
@@ -149,22 +149,22 @@ fn blocks_are_longer_only_for_what_the_main_question_does_not_show() {
             })
         })
         .unwrap();
-        heard
+        requested
     };
     let (usual, many) = (Rounds::Usual, Rounds::Many);
-    assert_eq!(heard(&[1.02e-4; 4]), [usual; 6], "all of it is slower");
-    assert_eq!(heard(&[1e-4, 1e-4, 1e-4, 2e-4])[6..8], [many, many], "some of it is");
-    assert_eq!(heard(&[1e-4; 4]), [usual; 6]);
+    assert_eq!(requested(&[1.02e-4; 4]), [usual; 6], "all of it is slower");
+    assert_eq!(requested(&[1e-4, 1e-4, 1e-4, 2e-4])[6..8], [many, many], "some of it is");
+    assert_eq!(requested(&[1e-4; 4]), [usual; 6]);
 }
 
 #[test]
 fn blocks_are_longer_where_it_is_their_rounds_that_scatter() {
     // `rounds` and `processes` are the scatter of each; starting the processes takes as long as `start` rounds.
-    let heard = |rounds: f64, processes: f64, start: f64| {
+    let requested = |rounds: f64, processes: f64, start: f64| {
         let terms = Terms::new(0.01, 0.01, Some(12), Limits::default(), 1).unwrap();
-        let (mut heard, mut block) = (Vec::new(), 0);
+        let (mut requested, mut block) = (Vec::new(), 0);
         over_blocks(&terms, &mut |_, _| {}, &mut |_, ask| {
-            heard.push(ask.rounds);
+            requested.push(ask.rounds);
             block += 1;
             let off = processes * [-1.0, 1.0, 0.5, -0.5, 0.8, -0.8][block % 6];
             // The same times in all arms except for `off`, in another order, so the side questions find nothing.
@@ -177,22 +177,22 @@ fn blocks_are_longer_where_it_is_their_rounds_that_scatter() {
             Ok(BlockSamples { samples, basis: Choice::Fixed(Basis::Fastest, Basis::Fastest), spent })
         })
         .unwrap();
-        heard
+        requested
     };
-    let last = |heard: &[Rounds]| match heard.last() {
+    let last = |requested: &[Rounds]| match requested.last() {
         Some(Rounds::About(rounds)) => *rounds,
         Some(Rounds::Many) => 96.0,
         _ => 12.0,
     };
-    let noisy = heard(0.2, 0.001, 20.0);
+    let noisy = requested(0.2, 0.001, 20.0);
     assert_eq!(noisy[0], Rounds::Usual);
     assert!(matches!(noisy[1], Rounds::About(_)), "the first block shows that its rounds scatter: {noisy:?}");
     assert!(last(&noisy) > 24.0, "{noisy:?}");
-    assert!(last(&heard(0.0001, 0.02, 20.0)) <= 12.0, "only processes scatter");
+    assert!(last(&requested(0.0001, 0.02, 20.0)) <= 12.0, "only processes scatter");
 }
 
 #[test]
-fn one_slow_slot_in_four_is_found_beside_the_same_fastest_time() {
+fn one_slow_slot_in_four_is_found_despite_equal_fastest_times() {
     let decision = decided(&[1e-4; 4], &[1e-4, 1e-4, 1e-4, 2e-4], &[1e-4; 4], Basis::Fastest);
     assert!(matches!(decision.call, Call::SlowerBeside(_)), "{:?}", decision.call);
     assert!((decision.change.ratio - 1.0).abs() < 1e-9);
@@ -243,7 +243,7 @@ fn timed_with(
 }
 
 #[test]
-fn what_the_time_cannot_decide_ends_within_a_quarter_and_says_what_would() {
+fn an_undecidable_comparison_ends_within_a_quarter_and_states_the_time_it_needs() {
     let (decided, gone_s) = timed(20.0, 0.0, 0.5, 0.002);
     let decision = decided.unwrap();
     let ended = (decision.end, decision.call, decision.blocks.len());

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_planted_is_exactly_what_is_done() {
+    fn planted_slow_downs_add_exactly_the_planned_work() {
         assert!(units_of(More::Never, 50).iter().all(|units| *units == 200));
         assert!(units_of(More::Always, 50).iter().all(|units| *units == 206), "three per cent more");
         let tail = units_of(More::Tail, 20_000);

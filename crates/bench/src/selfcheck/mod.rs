@@ -194,35 +194,35 @@ impl SelfCheck {
     }
 
     /// How well this machine detects the planted differences of each kernel, by name of the kernel.
-    pub fn sight(&self) -> Vec<(String, Seen)> {
-        let mut sight: BTreeMap<String, Seen> = BTreeMap::new();
+    pub fn detection(&self) -> Vec<(String, Seen)> {
+        let mut detection: BTreeMap<String, Seen> = BTreeMap::new();
         for row in self.rows.iter().filter(|row| row.candidate == SLOWED) {
-            let best = sight.entry(row.workload.clone()).or_insert(Seen::NotJudged);
+            let best = detection.entry(row.workload.clone()).or_insert(Seen::NotJudged);
             if row.decisions == 0 {
                 continue;
             }
             // A comparison that ended without a decision detected nothing.
-            let seen = row.slower as f64 >= 0.95 * row.tried() as f64;
+            let seen = row.slower as f64 >= 0.95 * row.comparisons_begun() as f64;
             let finer = !matches!(best, Seen::From { percent, .. } if *percent <= row.percent);
             if seen && finer {
-                let found = [row.slower, row.tried()];
+                let found = [row.slower, row.comparisons_begun()];
                 *best = Seen::From { percent: row.percent, seconds: row.seconds[0], found };
             } else if *best == Seen::NotJudged {
                 *best = Seen::NotReliably;
             }
         }
-        sight.into_iter().collect()
+        detection.into_iter().collect()
     }
 
     /// Total number of decisions taken.
     pub fn decisions(&self) -> u64 {
-        self.rows.iter().map(Row::tried).sum()
+        self.rows.iter().map(Row::comparisons_begun).sum()
     }
 
     /// Detected slow modes (tails and second modes) and planted ones.
     pub fn slow_modes(&self) -> (u64, u64) {
         let planted = self.rows.iter().filter(|row| [TAIL, MODES].contains(&row.candidate.as_str()));
-        planted.fold((0, 0), |sum, row| (sum.0 + row.slower, sum.1 + row.tried()))
+        planted.fold((0, 0), |sum, row| (sum.0 + row.slower, sum.1 + row.comparisons_begun()))
     }
 
     /// Comparisons that ended without a decision.
@@ -233,14 +233,14 @@ impl SelfCheck {
 
 impl Row {
     /// Comparisons begun, with or without a decision.
-    fn tried(&self) -> u64 {
+    fn comparisons_begun(&self) -> u64 {
         self.decisions + self.failed
     }
 
     /// Share of comparisons that said "slower", with its 95 % interval; `None` without comparisons.
     pub fn power(&self) -> Option<(f64, f64, f64)> {
-        let (low, high) = proportion_interval(self.slower, self.tried(), 0.95).ok()?;
-        Some((self.slower as f64 / self.tried() as f64, low, high))
+        let (low, high) = proportion_interval(self.slower, self.comparisons_begun(), 0.95).ok()?;
+        Some((self.slower as f64 / self.comparisons_begun() as f64, low, high))
     }
 }
 
@@ -361,23 +361,27 @@ mod tests {
             rows: vec![Row { failed, ..found.clone() }],
             planned: None,
         };
-        let sight = |certificate: &SelfCheck| certificate.sight().into_iter().map(|(_, seen)| seen).collect::<Vec<_>>();
-        assert_eq!(sight(&certificate(0)), [Seen::From { percent: 5, seconds: 1.0, found: [19, 19] }]);
+        let detection =
+            |certificate: &SelfCheck| certificate.detection().into_iter().map(|(_, seen)| seen).collect::<Vec<_>>();
+        assert_eq!(detection(&certificate(0)), [Seen::From { percent: 5, seconds: 1.0, found: [19, 19] }]);
         let late = certificate(5);
-        assert_eq!((sight(&late), late.decisions(), late.failed()), (vec![Seen::NotReliably], 24, 5));
+        assert_eq!((detection(&late), late.decisions(), late.failed()), (vec![Seen::NotReliably], 24, 5));
         // A kernel whose comparisons all ended without a decision is still listed, and so is one that was never begun.
         for failed in [0, 4] {
             let none = Row { workload: "selfcheck-l3".into(), decisions: 0, slower: 0, failed, ..found.clone() };
             let rows = vec![none.clone(), found.clone(), Row { percent: 2, ..none }];
             let of_two = SelfCheck { rows, ..certificate(0) };
             let chain = Seen::From { percent: 5, seconds: 1.0, found: [19, 19] };
-            assert_eq!(of_two.sight(), [("selfcheck-chain".into(), chain), ("selfcheck-l3".into(), Seen::NotJudged)]);
+            assert_eq!(
+                of_two.detection(),
+                [("selfcheck-chain".into(), chain), ("selfcheck-l3".into(), Seen::NotJudged)]
+            );
         }
         // The smaller difference counts, in either order.
         let finer = Row { percent: 2, slower: 1, decisions: 1, ..found.clone() };
         for rows in [[finer.clone(), found.clone()], [found.clone(), finer]] {
             let both = SelfCheck { rows: rows.to_vec(), ..certificate(0) };
-            assert_eq!(sight(&both), [Seen::From { percent: 2, seconds: 1.0, found: [1, 1] }]);
+            assert_eq!(detection(&both), [Seen::From { percent: 2, seconds: 1.0, found: [1, 1] }]);
         }
         assert!(late.rows[0].power().unwrap().0 < 0.8);
         assert_eq!(late.coverage().1, 19, "without an interval none can hold the ratio");

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_before_its_first_decision_has_rows_of_none() {
+    fn a_series_without_decisions_has_empty_rows() {
         let trials = trials(true, false);
         let launch = Launch::this_program();
         let run = |interrupt: bool, left_s: f64| {

@@ -59,8 +59,8 @@ impl<'a> Checker<'a> {
     }
 
     /// What the worker has written to stderr since the last call.
-    pub fn words(&mut self) -> Option<String> {
-        self.worker.as_mut().and_then(Worker::words)
+    pub fn take_stderr(&mut self) -> Option<String> {
+        self.worker.as_mut().and_then(Worker::take_stderr)
     }
 
     /// Sends the case to the worker, unless the worker already has it or a worker has failed at it.
@@ -94,7 +94,7 @@ impl<'a> Checker<'a> {
         };
         let answered = worker.and_then(|worker| {
             worker.put(ask)?;
-            worker.hear(self.limit, self.interrupt, &mut |_| {})
+            worker.receive(self.limit, self.interrupt, &mut |_| {})
         });
         match answered {
             Ok(answer) => Ok(Ok(answer)),

@@ -44,7 +44,7 @@ impl<'a> Examiner<'a> {
         };
         let instrument = instrument(registry, pose.seed);
         let made = instrument.inputs_and_reference(&cell).map_err(failed)?;
-        let hard = instrument.hard(&cell).map_err(failed)?;
+        let hard = instrument.hard_sets(&cell).map_err(failed)?;
         Ok(Self { seed: pose.seed, cell, made, hard, registry })
     }
 

@@ -148,7 +148,7 @@ pub struct Worker {
     step: &'static str,
     answers: ChildStdout,
     errors: Option<ChildStderr>,
-    heard: Vec<u8>,
+    received: Vec<u8>,
     last_words: Vec<u8>,
     stopped: bool,
 }
@@ -171,8 +171,8 @@ impl Worker {
             (questions @ Some(_), Some(answers), errors) => {
                 let group = i32::try_from(child.id()).ok();
                 group.into_iter().for_each(guard::watch);
-                let (step, heard, last_words) = ("starting", Vec::new(), Vec::new());
-                Ok(Self { child, group, questions, step, answers, errors, heard, last_words, stopped: false })
+                let (step, received, last_words) = ("starting", Vec::new(), Vec::new());
+                Ok(Self { child, group, questions, step, answers, errors, received, last_words, stopped: false })
             }
             _ => {
                 let _ = child.kill();
@@ -199,14 +199,14 @@ impl Worker {
         };
         let written = self.questions.as_mut().map_or(Ok(()), |pipe| pipe.write_all(line.as_bytes()));
         // A worker that has ended closes the pipe; its stderr explains more than "broken pipe".
-        if written.is_err() { Err(self.gone()) } else { Ok(()) }
+        if written.is_err() { Err(self.exit_error()) } else { Ok(()) }
     }
 
     /// Waits for the answer to the last question; calls `on_wait` several times a second with what the worker is doing.
     ///
     /// # Errors
     /// [`Lost`] if no valid answer comes; the worker has ended by then.
-    pub fn hear(
+    pub fn receive(
         &mut self,
         limit: Duration,
         interrupt: &AtomicBool,
@@ -214,19 +214,19 @@ impl Worker {
     ) -> Result<Answer, Lost> {
         let deadline = Instant::now() + limit;
         loop {
-            if let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.heard.drain(..=end).collect();
+            if let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.received.drain(..=end).collect();
                 match std::str::from_utf8(&line).ok().and_then(|line| Answer::read(line).ok()) {
-                    Some(Answer::Step { step }) => self.step = step.words(),
+                    Some(Answer::Step { step }) => self.step = step.describe(),
                     Some(answer) => return Ok(answer),
-                    None => return Err(self.rubbish(&line)),
+                    None => return Err(self.invalid_answer(&line)),
                 }
                 continue;
             }
             on_wait(self.step);
-            if self.heard.len() > LONGEST_ANSWER {
-                let start = self.heard[..200].to_vec();
-                return Err(self.rubbish(&start));
+            if self.received.len() > LONGEST_ANSWER {
+                let start = self.received[..200].to_vec();
+                return Err(self.invalid_answer(&start));
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -252,8 +252,8 @@ impl Worker {
             if readable.answers {
                 let mut buffer = [0; 16 << 10];
                 match self.answers.read(&mut buffer) {
-                    Ok(0) => return Err(self.gone()),
-                    Ok(n) => self.heard.extend_from_slice(&buffer[..n]),
+                    Ok(0) => return Err(self.exit_error()),
+                    Ok(n) => self.received.extend_from_slice(&buffer[..n]),
                     Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                     Err(error) => return Err(Lost::Broken(format!("its answers cannot be read: {error}"))),
                 }
@@ -267,7 +267,7 @@ impl Worker {
     }
 
     /// What it has written to stderr since the last call.
-    pub fn words(&mut self) -> Option<String> {
+    pub fn take_stderr(&mut self) -> Option<String> {
         while self.errors_waiting() {
             self.read_errors();
         }
@@ -313,12 +313,12 @@ impl Worker {
     }
 
     /// Describes the end of a worker that left instead of answering.
-    fn gone(&mut self) -> Lost {
+    fn exit_error(&mut self) -> Lost {
         let status = self.end_within(FAREWELL);
         self.read_left_answers();
-        if self.heard.iter().any(|byte| !byte.is_ascii_whitespace()) {
-            let heard = std::mem::take(&mut self.heard);
-            return self.rubbish(&heard);
+        if self.received.iter().any(|byte| !byte.is_ascii_whitespace()) {
+            let received = std::mem::take(&mut self.received);
+            return self.invalid_answer(&received);
         }
         let words = self.stderr_suffix();
         Lost::Broken(match status {
@@ -334,15 +334,15 @@ impl Worker {
     /// Reads answers that the worker wrote before it ended, which no question was waiting for.
     fn read_left_answers(&mut self) {
         let mut buffer = [0; 4096];
-        while waiting(&self.answers) && self.heard.len() < buffer.len() {
+        while waiting(&self.answers) && self.received.len() < buffer.len() {
             match self.answers.read(&mut buffer) {
                 Ok(0) | Err(_) => return,
-                Ok(n) => self.heard.extend_from_slice(&buffer[..n]),
+                Ok(n) => self.received.extend_from_slice(&buffer[..n]),
             }
         }
     }
 
-    fn rubbish(&mut self, line: &[u8]) -> Lost {
+    fn invalid_answer(&mut self, line: &[u8]) -> Lost {
         self.kill();
         let text: String = plain(line).trim().chars().take(200).collect();
         let words = self.stderr_suffix();
@@ -354,7 +354,7 @@ impl Worker {
     /// The end of the worker's stderr.
     fn stderr_suffix(&mut self) -> String {
         // The process has ended, so the pipe holds all there will be, unless a child process keeps it open.
-        self.words().map_or_else(String::new, |text| format!("; its last words: {text}"))
+        self.take_stderr().map_or_else(String::new, |text| format!("; its last words: {text}"))
     }
 
     fn errors_waiting(&self) -> bool {

@@ -135,8 +135,8 @@ pub enum Step {
 }
 
 impl Step {
-    /// The step in words that follow "while".
-    pub fn words(self) -> &'static str {
+    /// The step as a phrase that follows "while".
+    pub fn describe(self) -> &'static str {
         match self {
             Step::Inputs => "making the inputs",
             Step::Flush => "flushing the caches",
@@ -310,7 +310,7 @@ pub struct Opened {
     pub first_run_ns: u64,
     /// Slot shape found or given.
     pub slot: Slot,
-    /// Most iterations that can be loaded at once; older programs do not report it.
+    /// Maximum number of iterations that can be loaded at once; older programs do not report it.
     #[serde(default)]
     pub most_iterations: Option<u64>,
     /// Shortest part of a slot that the device can time; older programs do not report it.
@@ -333,8 +333,8 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Most iterations that can be loaded at once; for older programs, the number that they chose themselves.
-    pub(crate) fn most(&self) -> u64 {
+    /// Maximum number of iterations that can be loaded at once; for older programs, the number that they chose.
+    pub(crate) fn max_iterations(&self) -> u64 {
         self.most_iterations.unwrap_or(self.slot.iterations)
     }
 }
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_a_member_is_refused() {
+    fn messages_without_a_member_are_refused() {
         for line in [r#"{"ask":"turn","count":1}"#, r#"{"ask":"shape"}"#, r#"{"ask":"open"}"#, r#"{"ask":"x"}"#, "{}"] {
             assert!(Ask::read(line).is_err(), "{line}");
         }

@@ -56,7 +56,7 @@ pub fn serve(host: &Host, questions: &mut dyn BufRead, answers: &mut dyn Write) 
     let on_step = |step| {
         if opening.get() {
             // If the parent is gone, the next answer fails.
-            let _ = desk.say(&Answer::Step { step });
+            let _ = desk.send(&Answer::Step { step });
         }
     };
     let found = match Found::new(host, &open, &on_step) {
@@ -68,7 +68,7 @@ pub fn serve(host: &Host, questions: &mut dyn BufRead, answers: &mut dyn Write) 
         Err(outcome) => return desk.end(outcome),
     };
     opening.set(false);
-    desk.say(&Answer::Ready(Box::new(opened)))?;
+    desk.send(&Answer::Ready(Box::new(opened)))?;
     // Preparation is not timed here, so it may use any free processor.
     let mut stay = open.core;
     while let Some(ask) = next(&mut lines)? {
@@ -89,7 +89,7 @@ pub fn serve(host: &Host, questions: &mut dyn BufRead, answers: &mut dyn Write) 
             Ask::Open(_) | Ask::Pose(_) | Ask::Check { .. } => Err(refused("it is open already")),
         };
         match answered {
-            Ok(answer) => desk.say(&answer)?,
+            Ok(answer) => desk.send(&answer)?,
             Err(outcome) => return desk.end(outcome),
         }
     }
@@ -107,14 +107,14 @@ fn examine(host: &Host, first: Box<Pose>, lines: &mut Lines, desk: &Desk) -> io:
             Ok(examiner) => examiner,
             Err(outcome) => return desk.end(outcome),
         };
-        desk.say(&Answer::Posed)?;
+        desk.send(&Answer::Posed)?;
         let mut is_lost = false;
         while let Some(ask) = next(lines)? {
             match ask {
                 Ask::Check { implementation, device } => {
                     let found = examiner.check(&implementation, device.as_deref());
                     is_lost |= matches!(found, Err(Outcome::Failed { .. }));
-                    desk.say(&Answer::Checked { found })?;
+                    desk.send(&Answer::Checked { found })?;
                 }
                 Ask::Pose(pose) => {
                     next_case = Some(pose);
@@ -154,7 +154,7 @@ struct Desk<'a> {
 }
 
 impl Desk<'_> {
-    fn say(&self, answer: &Answer) -> io::Result<()> {
+    fn send(&self, answer: &Answer) -> io::Result<()> {
         let line = serde_json::to_string(answer)? + "\n";
         let mut answers = self.answers.borrow_mut();
         answers.write_all(line.as_bytes())?;
@@ -162,7 +162,7 @@ impl Desk<'_> {
     }
 
     fn end(&self, outcome: Outcome) -> io::Result<()> {
-        self.say(&Answer::Ended { outcome })
+        self.send(&Answer::Ended { outcome })
     }
 }
 
@@ -202,7 +202,7 @@ impl<'a> Found<'a> {
     fn arm<'b>(&'b self, host: &Host, open: &Open, on_step: &'b dyn Fn(Step)) -> Result<(Arm<'b>, Opened), Outcome> {
         let (workload, case, inputs) = (self.workload.as_ref(), &self.case, &self.inputs);
         let task = Task { workload, case, inputs, allowed: open.allowed };
-        let judge = Judge::knowing(open.known_right.clone(), open.reference.clone(), on_step);
+        let judge = Judge::with_digests(open.known_right.clone(), open.reference.clone(), on_step);
         let probes = if open.probes { host.probes } else { &[] };
         let (mut arm, mut opened) = Arm::prepare(task, self.implementation, self.device.as_ref(), judge, probes)?;
         on_step(Step::WarmUp);

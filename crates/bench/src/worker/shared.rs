@@ -16,8 +16,8 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 /// Time to open a file, and bytes written and read per second: arrays that can be made faster are not shared.
 const OPENING: Duration = Duration::from_millis(20);
 const BYTES_A_SECOND: f64 = 1e9;
-/// Most bytes that are shared: they take memory in addition to each worker's copy.
-const MOST: u64 = 1 << 30;
+/// Maximum number of shared bytes: they take memory in addition to each worker's copy.
+const MAX_BYTES: u64 = 1 << 30;
 
 /// An empty file without a name.
 pub(crate) fn unnamed() -> std::io::Result<File> {
@@ -43,20 +43,20 @@ impl Shared {
 /// The arrays at `path`, if another worker has completely written them; otherwise those of `make`, which are stored
 /// there if making them took longer than reading them would.
 pub(crate) fn at<E>(path: Option<&Path>, make: impl FnOnce() -> Result<Tensors, E>) -> Result<Tensors, E> {
-    if let Some(known) = path.and_then(left) {
+    if let Some(known) = path.and_then(read_shared) {
         return Ok(known);
     }
     let begin = Instant::now();
     let made = make()?;
     let pays = || begin.elapsed() >= OPENING + Duration::from_secs_f64(made.bytes() as f64 / BYTES_A_SECOND);
-    if let Some(path) = path.filter(|_| pays() && made.bytes() <= MOST) {
+    if let Some(path) = path.filter(|_| pays() && made.bytes() <= MAX_BYTES) {
         // If this fails, the next worker finds no complete arrays and computes its own.
-        let _ = leave(path, &made);
+        let _ = write_shared(path, &made);
     }
     Ok(made)
 }
 
-fn left(path: &Path) -> Option<Tensors> {
+fn read_shared(path: &Path) -> Option<Tensors> {
     let file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
     if length == 0 {
@@ -65,7 +65,7 @@ fn left(path: &Path) -> Option<Tensors> {
     Tensors::unpack(&mut BufReader::with_capacity(1 << 16, file), length).ok()
 }
 
-fn leave(path: &Path, made: &Tensors) -> std::io::Result<()> {
+fn write_shared(path: &Path, made: &Tensors) -> std::io::Result<()> {
     let mut file = BufWriter::new(File::options().write(true).truncate(true).open(path)?);
     made.pack(&mut file)?;
     file.flush()
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_long_is_made_once() {
+    fn slow_arrays_are_made_once() {
         let shared = Shared::new().unwrap();
         let path = shared.path();
         assert!(at(Some(&path), || slow_output(Duration::ZERO)).is_ok());
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_it_is_not_taken() {
+    fn incomplete_arrays_are_ignored() {
         let shared = Shared::new().unwrap();
         let path = shared.path();
         at(Some(&path), || slow_output(2 * OPENING)).unwrap();

@@ -10,9 +10,9 @@ use crate::verdict::Tolerance;
 pub struct Settings {
     /// Shortest slot (iterations timed together), in nanoseconds.
     pub slot_min_ns: u64,
-    /// Fewest samples per implementation, however slow it is.
+    /// Minimum number of samples per implementation, however slow it is.
     pub samples_min: u32,
-    /// Most interleaved rounds per case.
+    /// Maximum number of interleaved rounds per case.
     pub rounds_max: u32,
     /// Sampling time of one implementation at one case, in nanoseconds.
     pub case_budget_ns: u64,

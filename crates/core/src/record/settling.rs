@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_curve_says_how_long_it_settles_and_how_slow_it_begins() {
+    fn a_curve_has_its_settling_time_and_initial_slow_down() {
         let curve_ns = vec![471e3, 281e3, 199e3, 161e3, 157e3, 156e3];
         let settling =
             Settling { step_iterations: 1, curve_ns, settled_ns: 156e3, settles_after: 4, ..Settling::default() };

@@ -157,7 +157,7 @@ fn safetensors_are_read_and_damage_is_refused() {
 }
 
 #[test]
-fn names_and_files_that_are_not_there_are_told() {
+fn missing_names_and_unreadable_files_are_errors() {
     assert!(read(&["x=/no/such/file.npy".into()]).unwrap_err().to_string().contains("No such file"));
     let dir = tempfile::tempdir().unwrap();
     let text = dir.path().join("notes.txt");

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_lie_beside_what_cargo_built() {
+    fn results_are_next_to_the_build_output() {
         let built = Path::new("/w/target/release/deps/sort-0123456789abcdef");
         assert_eq!(directory(built, "T"), Path::new("/w/target/ellwand/sort-T"));
         assert_eq!(directory(Path::new("/bin/radix-sort"), "T"), Path::new("target/ellwand/radix-sort-T"));

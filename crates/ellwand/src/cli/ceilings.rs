@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_flushes_caches_is_counted_for_each_process_that_does_it() {
+    fn flush_buffers_count_for_each_process_that_has_them() {
         let registry = calibrated(&Registry::new());
         let workload = registry.find("copy").unwrap().clone();
         let case = Case::new("copy", vec![("bytes".into(), (1 << 20).into()), ("passes".into(), 1.into())]);
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_and_all_threads_cross_at_sizes_of_their_own() {
+    fn one_thread_and_all_threads_have_separate_crossings() {
         let registry = calibrated(&Registry::new());
         let caches = vec![Cache { level: "L3".into(), bytes: 32 << 20, shared_by: 2 }];
         let here = Environment { cores: 2, caches, ..Environment::default() };

@@ -67,7 +67,7 @@ fn short(full: &SelfCheck) -> Certificate {
         let decisions = rows().map(|row| row.decisions).sum();
         (decisions > 0).then(|| SlowMode { kind: kind.into(), decisions, slower })
     });
-    let unjudged = full.sight().into_iter().filter(|(_, seen)| *seen == Seen::NotJudged);
+    let unjudged = full.detection().into_iter().filter(|(_, seen)| *seen == Seen::NotJudged);
     Certificate {
         ellwand: full.ellwand.clone(),
         revision: full.revision.clone(),
@@ -114,7 +114,7 @@ mod tests {
             row(TAIL, 0, 30, 28, 0),
         ];
         let full: SelfCheck = serde_json::from_value(full(json!(rows))).unwrap();
-        assert_eq!(full.sight(), [("w".to_string(), Seen::From { percent: 2, seconds: 0.0, found: [29, 30] })]);
+        assert_eq!(full.detection(), [("w".to_string(), Seen::From { percent: 2, seconds: 0.0, found: [29, 30] })]);
         let short = short(&full);
         assert_eq!((short.decisions, short.false_alarms), (400, 2));
         let planted: Vec<_> = short.planted.iter().map(|p| (p.percent, p.decisions, p.slower)).collect();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_with_its_reason() {
+    fn an_unreadable_certificate_is_named_with_the_reason() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("selfcheck.json");
         assert!(read(&path).unwrap().is_none(), "no self-check is no error");

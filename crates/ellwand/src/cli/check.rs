@@ -102,7 +102,7 @@ pub(super) fn check(registry: &Registry, args: &CheckArgs, serves: bool) -> Outc
     judge_all(&plan, json, Some(&too_large), &mut |cell, row| {
         let name = format!("{} {}", cell.case.id(), row.name);
         let found = named_if_long(&name, || checker.check(cell, row))?;
-        Ok((found.map(|(verdict, hard)| and_hard(verdict, &hard)), checker.words()))
+        Ok((found.map(|(verdict, hard)| and_hard(verdict, &hard)), checker.take_stderr()))
     })
 }
 
@@ -130,7 +130,7 @@ fn judge_here(
     let instrument = Instrument { given, ..Instrument::new(registry, settings, seed, interrupt) };
     let make = |cell: &Cell| {
         let made = instrument.inputs_and_reference(cell)?;
-        Ok((made, if hard { Some(instrument.hard(cell)?) } else { None }))
+        Ok((made, if hard { Some(instrument.hard_sets(cell)?) } else { None }))
     };
     let mut last: Option<(String, Result<_, SetupError>)> = None;
     judge_all(plan, json, all, &mut |cell, row| {
@@ -157,7 +157,7 @@ fn judge_all(plan: &Plan, json: bool, too_large: Option<&TooLarge>, judge: &mut 
     let mut progress = Progress::new(plan.cells.len());
     let mut printer = Printer::new(json, plan);
     // What implementations wrote, with the number of cases at which they wrote it.
-    let mut heard = BTreeMap::<(&str, String, String), usize>::new();
+    let mut written = BTreeMap::<(&str, String, String), usize>::new();
     let mut remarked = BTreeSet::new();
     'all: for (index, cell) in plan.cells.iter().enumerate() {
         let case = cell.case.id();
@@ -176,7 +176,7 @@ fn judge_all(plan: &Plan, json: bool, too_large: Option<&TooLarge>, judge: &mut 
             let Some((outcome, words)) = answer.ok().filter(|_| !stopped()) else { break 'all };
             allow_unread(progress.aside(|| {
                 if let Some(words) = words {
-                    let times = heard.entry((cell.workload.name(), row.name.clone(), words.clone())).or_default();
+                    let times = written.entry((cell.workload.name(), row.name.clone(), words.clone())).or_default();
                     if *times == 0 {
                         output::note(&format!("{case} {} wrote: {words}", row.name));
                     }
@@ -187,7 +187,7 @@ fn judge_all(plan: &Plan, json: bool, too_large: Option<&TooLarge>, judge: &mut 
         }
     }
     progress.finish();
-    for ((workload, name, words), times) in heard.iter().filter(|(_, times)| **times > 1) {
+    for ((workload, name, words), times) in written.iter().filter(|(_, times)| **times > 1) {
         let start = words.lines().next().unwrap_or_default();
         let more = if *times == 2 { "1 more case".to_string() } else { format!("{} more cases", times - 1) };
         output::note(&format!("{workload}:{name} wrote the same at {more}: {start}"));

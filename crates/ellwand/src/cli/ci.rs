@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_was_judged_in_part_says_so() {
+    fn an_answer_that_was_judged_in_part_is_marked() {
         let record = include_str!("../../../../testdata/records/v1.jsonl");
         let mut lines = record.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
         let mut measured =
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_fails_where_the_exit_code_does() {
+    fn ci_reports_fail_if_the_exit_code_does() {
         use crate::cli::exit::Exit;
         use crate::cli::rows::exit;
         let unsupported = || Row {
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_interrupted_is_an_error() {
+    fn an_interrupted_comparison_is_an_error() {
         let text = written(
             |rows, out| {
                 write_github(

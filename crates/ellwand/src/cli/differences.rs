@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arrays_are_identical_close_or_apart() {
+    fn arrays_are_identical_close_or_different() {
         let array = |values: &[f32]| Tensor::vector(values);
         let first = array(&[1.0, f32::NAN, f32::INFINITY, 0.0]);
         assert_eq!(difference(&first, &first.clone()), Difference::Identical);

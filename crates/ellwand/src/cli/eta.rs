@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn one_workload_is_foretold_from_its_first_cells() {
+    fn the_forecast_of_one_workload_uses_its_first_cells() {
         let cells: Vec<(Load, f64)> = sweep().into_iter().take(16).collect();
         let mut eta = Eta::new(cells.iter().map(|(load, _)| *load).collect(), 0.1);
         let total: f64 = cells.iter().map(|(_, took)| took).sum();

@@ -43,7 +43,7 @@ impl Lines {
             };
             progress.note(&format!("{}: {said} ({} of {} cases)", row.case, rows.len(), self.cases));
         }
-        progress.spoke();
+        progress.line_printed();
     }
 
     /// Prints the remaining lines.

@@ -140,9 +140,9 @@ fn bind(plan: &mut Plan, given: &Tensors, selection: &Selection) -> Result<(), I
     for mut cell in std::mem::take(&mut plan.cells) {
         cell.case.input = Some(digest.clone());
         let bound = if whole {
-            on_all(&cell, given, asked).or_else(|_| as_asked(&cell, given))
+            on_all(&cell, given, asked).or_else(|_| on_requested_part(&cell, given))
         } else {
-            as_asked(&cell, given)
+            on_requested_part(&cell, given)
         };
         match bound {
             Ok(bound) => add(&mut adopted, bound),
@@ -167,7 +167,7 @@ fn bind(plan: &mut Plan, given: &Tensors, selection: &Selection) -> Result<(), I
 }
 
 /// The cell on as much of the arrays as its case requests.
-fn as_asked(cell: &Cell, given: &Tensors) -> Result<Cell, InputError> {
+fn on_requested_part(cell: &Cell, given: &Tensors) -> Result<Cell, InputError> {
     let (case, _) = cell.workload.adopt(&cell.case, given.clone(), Fit::Case)?;
     Ok(Cell { case, ..cell.clone() })
 }
@@ -178,7 +178,7 @@ fn on_all(cell: &Cell, given: &Tensors, asked: &BTreeMap<String, String>) -> Res
     for (axis, value) in asked.keys().filter_map(|axis| Some((axis, cell.case.get(axis)?))) {
         case.set(axis, value.clone());
     }
-    as_asked(&Cell { case, ..cell.clone() }, given)
+    on_requested_part(&Cell { case, ..cell.clone() }, given)
 }
 
 /// Refuses a baseline that is not measured, before the sweep instead of after it.

@@ -176,7 +176,7 @@ impl Progress {
     }
 
     /// Records that the user has just got a line, so the next one may wait.
-    pub(super) fn spoke(&mut self) {
+    pub(super) fn line_printed(&mut self) {
         self.last = Instant::now();
     }
 
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn cases_are_shown_by_what_tells_them_apart() {
+    fn cases_are_labelled_by_what_distinguishes_them() {
         let names = |names: &[&str]| labels(&names.iter().map(ToString::to_string).collect::<Vec<_>>());
         let sweep = names(&["norm/allocation=reused,batch=1,width=8", "norm/allocation=reused,batch=16,width=8"]);
         assert_eq!(sweep, ["batch=1 norm", "batch=16 norm"]);

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_suggests_nothing_and_only_what_holds_still_is_the_same() {
+    fn noise_suggests_nothing_and_a_wide_interval_is_not_the_same() {
         for (ratios, said) in [
             ([0.995, 1.187, 1.385], "nothing"),
             ([0.35, 1.0, 2.855], "nothing"),

@@ -16,7 +16,7 @@ pub(super) fn report(args: &ReportArgs) -> Outcome {
     for file in &args.file {
         let path = if file.is_dir() { file.join(results_dir::RECORD) } else { file.clone() };
         let unfinished = file.join(UNFINISHED);
-        if file.is_dir() && Stage::waits(file) {
+        if file.is_dir() && Stage::has_unfinished_record(file) {
             output::note(&format!(
                 "note: an unfinished run is in {}; `run --resume` continues it",
                 unfinished.display()

@@ -46,7 +46,7 @@ impl Results {
     /// Opens a directory: an empty one, one whose results may be replaced (`overwrite`), or one to resume.
     pub(super) fn open(home: &Path, overwrite: bool, resume: bool) -> Result<Self, Failure> {
         let there = || home.join(RECORD).symlink_metadata().is_ok();
-        let stage = if resume && Stage::waits(home) {
+        let stage = if resume && Stage::has_unfinished_record(home) {
             let stage = Stage::open(home)?;
             let what = "which replace those in the directory above when they are complete";
             output::note(&format!("note: continuing the results in {}, {what}", stage.dir().display()));

@@ -161,7 +161,7 @@ fn make_room(dir: &Path, args: &RunArgs) -> Result<(), InputError> {
     }
     let plots = !args.reports.no_plot;
     results_dir::claim(dir, args.session.overwrite, plots, "--resume continues it, --overwrite replaces it")?;
-    if args.resume && !Stage::waits(dir) {
+    if args.resume && !Stage::has_unfinished_record(dir) {
         output::note(&format!("note: {} holds no record to resume; this starts a new run", dir.display()));
     }
     Ok(())
@@ -261,7 +261,7 @@ pub(super) fn staying<T>(work: impl FnOnce() -> T) -> T {
 
 /// True if worker processes can be started; otherwise prints a note about the consequences for the run.
 fn may_start_processes() -> bool {
-    let Some(why) = guard::alone() else { return true };
+    let Some(why) = guard::spawn_error() else { return true };
     let instead = "measuring in this process, so differences between processes stay unknown (as with --in-process)";
     output::note(&format!("warning: no other process can be started ({why}; see ulimit -u); {instead}"));
     false

@@ -50,7 +50,7 @@ impl Stage {
 
     /// True if `home` contains the unfinished record of a run, even without a finished cell: `--resume` refers to the
     /// last run.
-    pub(super) fn waits(home: &Path) -> bool {
+    pub(super) fn has_unfinished_record(home: &Path) -> bool {
         home.join(UNFINISHED).join(RECORD).is_file() && !Self::decides(home)
     }
 
@@ -180,8 +180,8 @@ mod tests {
         let stage = Stage::begin(home.path()).unwrap();
         fs::write(stage.dir().join(RECORD), "run\n").unwrap();
         drop(stage);
-        assert!(Stage::waits(home.path()), "also without a finished cell");
+        assert!(Stage::has_unfinished_record(home.path()), "also without a finished cell");
         drop(Stage::begin(home.path()).unwrap());
-        assert!(!Stage::waits(home.path()) && fs::read_dir(home.path()).unwrap().next().is_none());
+        assert!(!Stage::has_unfinished_record(home.path()) && fs::read_dir(home.path()).unwrap().next().is_none());
     }
 }

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn less_time_than_was_given_is_never_advised() {
+    fn the_advised_time_is_never_less_than_the_given_one() {
         let given = Given { case_s: 20.0, seconds: 20.0, is_share: false };
         // The machine paused.
         let paused = open(End::Budget, 1.0);

@@ -107,7 +107,7 @@ mod tests {
     use super::page;
 
     #[test]
-    fn what_is_no_file_names_records_too() {
+    fn errors_of_unreadable_files_mention_records() {
         let error = |path: &str| page(path.as_ref(), None).unwrap_err().to_string();
         let missing = error("nosuch");
         assert!(

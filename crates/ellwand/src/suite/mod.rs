@@ -54,7 +54,7 @@ type Fill<I, O> = dyn Fn(&I, &mut O, u64) + Send + Sync;
 type Judge<O> = dyn Fn(&O, &O) -> Result<Option<Compared>, String> + Send + Sync;
 type Required = dyn Fn(&Point) -> Work + Send + Sync;
 
-/// Most memory for the fresh inputs of one slot, if their size is known.
+/// Maximum memory for the fresh inputs of one slot, if their size is known, in bytes.
 const LOADED_BYTES: u64 = 256 << 20;
 
 /// Number of fresh inputs per slot that may exceed the cache: with fewer, reading the clock would matter.
@@ -385,7 +385,7 @@ where
         let name = self.sketch.description.name.to_string();
         let twice = || InputError::new(&name, "a suite of this name is registered twice", "a name for each suite");
         let remark = self.remark();
-        let slip = self.slip().or_else(|| registry.find(&name).map(|_| twice()));
+        let mistake = self.find_mistake().or_else(|| registry.find(&name).map(|_| twice()));
         for entry in &mut self.ways {
             if let Way::Fill(_, make) = &mut entry.way {
                 make.clone_from(&self.output);
@@ -422,7 +422,7 @@ where
             description: self.sketch.description.baseline(baseline),
             work: self.work,
             shared,
-            slip,
+            mistake,
             remark,
         });
     }
@@ -435,12 +435,12 @@ where
         is_blind.then(|| task::not_overwritten(&names, type_name::<O>()))
     }
 
-    fn slip(&self) -> Option<InputError> {
+    fn find_mistake(&self) -> Option<InputError> {
         let names: Vec<&str> = self.ways.iter().map(|way| way.name.as_str()).collect();
         let lacks_output = self.output.is_none() && self.ways.iter().any(|entry| matches!(entry.way, Way::Fill(..)));
         let Description { name, axes, .. } = &self.sketch.description;
         let axes: Vec<&str> = axes.iter().map(|axis| axis.name).collect();
-        slips::slip(name, (&names, &axes), self.baseline.as_deref(), self.early, lacks_output)
+        slips::find_mistake(name, (&names, &axes), self.baseline.as_deref(), self.early, lacks_output)
     }
 }
 

@@ -69,7 +69,7 @@ macro_rules! values {
         }
 
         /// Where the buffer holds the pattern.
-        pub(super) fn held(buffer: &mut dyn Any, poison: Poison) -> Held {
+        pub(super) fn find_pattern(buffer: &mut dyn Any, poison: Poison) -> Held {
             let (id, mut held) = ((*buffer).type_id(), Held::default());
             $(if let Some(walk) = walk::<$number>(id) {
                 walk(buffer, &mut |values| held.add(values, poison));
@@ -132,9 +132,9 @@ mod tests {
         assert!(is_known(TypeId::of::<B>()));
         for (poison, other) in [(Poison::Ones, Poison::Mixed), (Poison::Mixed, Poison::Ones)] {
             assert!(overwrite(&mut buffer, poison));
-            let all = held(&mut buffer, poison);
+            let all = find_pattern(&mut buffer, poison);
             assert_eq!((all.of, all.also_in(&all)), (values, values), "{}", std::any::type_name::<B>());
-            assert!(held(&mut buffer, other).is_empty());
+            assert!(find_pattern(&mut buffer, other).is_empty());
         }
     }
 
@@ -152,12 +152,12 @@ mod tests {
     fn other_types_are_left_alone() {
         let mut text = String::from("x");
         assert!(!is_known(TypeId::of::<String>()) && !overwrite(&mut text, Poison::Ones));
-        assert!(text == "x" && held(&mut text, Poison::Ones).is_empty());
+        assert!(text == "x" && find_pattern(&mut text, Poison::Ones).is_empty());
     }
 
     #[test]
     fn values_that_neither_of_two_runs_wrote_are_counted() {
-        let of = |values: &[u8], poison| held(&mut values.to_vec(), poison);
+        let of = |values: &[u8], poison| find_pattern(&mut values.to_vec(), poison);
         let one = of(&[0xff, 1, 0xff, 0xff, 0xff, 2, 0xff], Poison::Ones);
         let other = of(&[0x5a, 1, 7, 0x5a, 0x5a, 0x5a, 9], Poison::Mixed);
         assert_eq!((one.also_in(&other), other.also_in(&one)), (3, 3));

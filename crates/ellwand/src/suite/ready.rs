@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ellwand_core::{DeviceError, Poison, Prepared, Tensors};
 
-use super::overwrite::{held, overwrite};
+use super::overwrite::{find_pattern, overwrite};
 use super::task::{Shared, digest, is_empty, unwritten};
 use super::{Borrow, Buffer, Change, Fill, Own};
 
@@ -91,13 +91,13 @@ impl<I, O: PartialEq + Debug + 'static> Filling<I, O> {
     /// Number of values of the answer that no run wrote, and of all its values. A value equal to the pattern may be right,
     /// so it counts only if a run over the other pattern leaves that one there.
     fn unwritten(&mut self, poison: Poison) -> Option<[usize; 2]> {
-        let first = held(&mut self.buffer, poison);
+        let first = find_pattern(&mut self.buffer, poison);
         if first.is_empty() {
             return None;
         }
         let (mut other, _) = self.fresh(poison.other());
         (self.run)(&self.input, &mut other, 1);
-        let left = first.also_in(&held(&mut other, poison.other()));
+        let left = first.also_in(&find_pattern(&mut other, poison.other()));
         (left > 0).then_some([left, first.of])
     }
 

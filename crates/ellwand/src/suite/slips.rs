@@ -5,7 +5,7 @@ use ellwand_core::InputError;
 use super::NO_OUTPUT;
 
 /// Not generic, so it is compiled once and not in every program.
-pub(super) fn slip(
+pub(super) fn find_mistake(
     suite: &str,
     (names, axes): (&[&str], &[&str]),
     baseline: Option<&str>,

@@ -48,19 +48,19 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
     }
 
     /// User closures never run under this lock, so a panic cannot leave it inconsistent.
-    fn kept(&self) -> MutexGuard<'_, Kept<I, O>> {
+    fn lock(&self) -> MutexGuard<'_, Kept<I, O>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The input of a case, made once per process.
     pub(super) fn input(&self, case: &Case, seed: u64) -> Arc<I> {
         let key = (case.id(), seed);
-        if let Some((_, known)) = self.kept().input.as_ref().filter(|(known, _)| *known == key) {
+        if let Some((_, known)) = self.lock().input.as_ref().filter(|(known, _)| *known == key) {
             return Arc::clone(known);
         }
         let begin = Instant::now();
         let made = Arc::new((self.make)(&Point(case), &mut generator(seed)));
-        let mut kept = self.kept();
+        let mut kept = self.lock();
         (kept.input, kept.made_in) = (Some((key, Arc::clone(&made))), begin.elapsed());
         made
     }
@@ -68,7 +68,7 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
     /// The reference answer, computed once per process.
     fn expected(&self, case: &Case, seed: u64) -> Result<Arc<O>, InputError> {
         let key = (case.id(), seed);
-        if let Some((_, known)) = self.kept().expected.as_ref().filter(|(known, _)| *known == key) {
+        if let Some((_, known)) = self.lock().expected.as_ref().filter(|(known, _)| *known == key) {
             return Ok(Arc::clone(known));
         }
         let input = self.input(case, seed);
@@ -78,7 +78,7 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
         let of = |input: &I| way.once(input).ok_or_else(|| InputError::new(&case.workload, NO_OUTPUT, "an output"));
         let begin = Instant::now();
         let computed = Arc::new(of(&input)?);
-        if self.kept().made_in + begin.elapsed() < CHEAP {
+        if self.lock().made_in + begin.elapsed() < CHEAP {
             // A NaN does not equal itself, but its text does.
             let other = |answer: O| self.verdict(&computed, &answer).is_err() && digest(&*computed) != digest(&answer);
             let again = (self.make)(&Point(case), &mut generator(seed));
@@ -89,7 +89,7 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
                 return Err(InputError::new(&case.workload, problem, expected));
             }
         }
-        let before = self.kept().expected.replace((key, Arc::clone(&computed)));
+        let before = self.lock().expected.replace((key, Arc::clone(&computed)));
         let _ = guarded("dropping an answer", || drop(before));
         Ok(computed)
     }
@@ -97,7 +97,7 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
     /// Keeps an answer for the judge and returns its token for the core.
     pub(super) fn answer(&self, answer: O) -> Tensors {
         let digest = digest(&answer);
-        let before = self.kept().answer.replace((digest, Arc::new(answer)));
+        let before = self.lock().answer.replace((digest, Arc::new(answer)));
         // It may belong to another implementation, whose panic says nothing about this one.
         let _ = guarded("dropping an answer", || drop(before));
         token(digest)
@@ -119,7 +119,7 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
             return Verdict::wrong("it computed nothing");
         };
         let kept =
-            self.kept().answer.as_ref().filter(|(known, _)| *known == asked).map(|(_, answer)| Arc::clone(answer));
+            self.lock().answer.as_ref().filter(|(known, _)| *known == asked).map(|(_, answer)| Arc::clone(answer));
         let Some(answer) = kept else {
             return Verdict::wrong("its answer is no longer there to be judged");
         };
@@ -268,7 +268,7 @@ pub(super) struct Task<I, O> {
     pub(super) description: Description,
     pub(super) work: Option<Arc<Required>>,
     pub(super) shared: Arc<Shared<I, O>>,
-    pub(super) slip: Option<InputError>,
+    pub(super) mistake: Option<InputError>,
     /// The remark on buffers that cannot be overwritten.
     pub(super) remark: Option<String>,
 }
@@ -294,8 +294,8 @@ where
         &self.description
     }
     fn check(&self, case: &Case) -> Result<(), InputError> {
-        if let Some(slip) = &self.slip {
-            return Err(slip.clone());
+        if let Some(mistake) = &self.mistake {
+            return Err(mistake.clone());
         }
         match self.required(case) {
             Ok(work) if !(work.flops.is_finite() && work.flops >= 0.0) => {

@@ -6,7 +6,7 @@ use std::path::Path;
 use ellwand::internals::core::{Case, DeviceError, Poison, Prepared, Tensors};
 use serde_json::Value;
 
-use super::{Ran, Toy, asked, ran, tell};
+use super::{Ran, Toy, ran, tell, this_program};
 
 /// Directory in which the processes of a toy that misbehaves late are counted, case by case.
 const COUNT: &str = "OWN_PROGRAM_COUNT";
@@ -65,7 +65,7 @@ pub(crate) fn an_arm_that_ends_badly_late_has_no_verdict() {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("out");
         let side = format!("double:{candidate}");
-        let mut line = asked(&["compare", "double:plain", &side, "--n", "1,2,3", "--format", "json", "-o"]);
+        let mut line = this_program(&["compare", "double:plain", &side, "--n", "1,2,3", "--format", "json", "-o"]);
         let late = ran(line.arg(&out).env(COUNT, dir.path()).output().unwrap());
         assert_eq!(late.code, Some(code), "{candidate}: {}{}", late.stdout, late.stderr);
         // The processes before behaved, but they give no verdict either.
@@ -83,7 +83,7 @@ pub(crate) fn an_arm_that_ends_badly_late_has_no_verdict() {
         let report = tell(&["report", out.to_str().unwrap()]);
         assert!(report.stdout.contains("1.100x"), "{}", report.stdout);
         let again = tempfile::tempdir().unwrap();
-        let mut line = asked(&["compare", "double:plain", &side, "--n", "1,2,3"]);
+        let mut line = this_program(&["compare", "double:plain", &side, "--n", "1,2,3"]);
         let table = ran(line.env(COUNT, again.path()).output().unwrap());
         assert_eq!(table.code, Some(code), "{candidate}: {}{}", table.stdout, table.stderr);
         assert!(table.stdout.contains(&format!("double/n=2: {part}")), "{candidate}: {}", table.stdout);
@@ -197,12 +197,12 @@ pub(crate) fn what_cannot_be_kept_is_printed() {
         [("run", &run[..], "2.20 ms"), ("compare", &compare, "slower: slower takes 1.100x the time of plain")]
     {
         let [whole, small] = ["whole", "small"].map(|kind| dir.path().join(format!("{name}-{kind}")));
-        let kept = ran(asked(args).arg(&whole).output().unwrap());
+        let kept = ran(this_program(args).arg(&whole).output().unwrap());
         assert!(kept.stdout.contains(part), "{name}: {}{}", kept.stdout, kept.stderr);
         let record = std::fs::read_to_string(whole.join("record.jsonl")).unwrap();
         // In units of 512 bytes; the first line of another record is not exactly as long.
         let blocks = record.lines().next().unwrap().len() / 512 + 2;
-        let mut line = asked(args);
+        let mut line = this_program(args);
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", &format!("ulimit -f {blocks}; exec \"$@\""), "sh"]);
         shell.arg(line.get_program()).args(line.arg(&small).get_args());
@@ -220,9 +220,9 @@ pub(crate) fn what_cannot_be_kept_is_printed() {
         assert!(none.stdout.is_empty() && none.stderr.contains(hint), "{name}: {}", none.stderr);
         if name == "run" {
             assert!(lost.stderr.contains("the same command with --resume continues from here"), "{}", lost.stderr);
-            let resumed = ran(asked(args).arg(&small).arg("--resume").output().unwrap());
+            let resumed = ran(this_program(args).arg(&small).arg("--resume").output().unwrap());
             assert!(resumed.code == Some(0) && !resumed.stderr.contains("no record to resume"), "{}", resumed.stderr);
-            let fresh = ran(asked(args).arg(dir.path().join("smal")).arg("--resume").output().unwrap());
+            let fresh = ran(this_program(args).arg(dir.path().join("smal")).arg("--resume").output().unwrap());
             assert!(fresh.stderr.contains("smal holds no record to resume; this starts a new run"), "{}", fresh.stderr);
         }
     }

@@ -219,7 +219,7 @@ pub(crate) fn a_comparison_keeps_its_record() {
     assert!(records.stderr.contains("two records"), "{}", records.stderr);
 }
 
-pub(crate) fn outputs_of_commands_are_judged_where_asked() {
+pub(crate) fn command_outputs_are_compared_on_request() {
     let compare = |a: &str, b: &str, more: &[&str]| {
         tell(&[&["compare", "--command", a, b, "--fail-on", "never", "--blocks", "2"], more].concat())
     };

@@ -257,7 +257,7 @@ pub(crate) fn a_regression_since_a_revision_fails_in_every_format() {
     ] {
         for kept in [&[][..], &["-o", "kept", "--overwrite"]] {
             let fixed = ["compare", "--baseline", "HEAD", "double:plain", "--format", format];
-            let mut command = super::asked(&[&fixed[..], kept].concat());
+            let mut command = super::this_program(&[&fixed[..], kept].concat());
             let ran = super::ran(command.current_dir(&root).output().unwrap());
             assert_eq!(ran.code, Some(3), "{format} {kept:?}: {}{}", ran.stdout, ran.stderr);
             assert!(ran.stdout.contains(part), "{format} {kept:?}: {}", ran.stdout);
@@ -278,7 +278,10 @@ pub(crate) fn a_regression_since_a_revision_fails_in_every_format() {
     commit();
     let compare = || {
         super::ran(
-            super::asked(&["compare", "--baseline", "HEAD", "double:plain"]).current_dir(&root).output().unwrap(),
+            super::this_program(&["compare", "--baseline", "HEAD", "double:plain"])
+                .current_dir(&root)
+                .output()
+                .unwrap(),
         )
     };
     let ran = compare();

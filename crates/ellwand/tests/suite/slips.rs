@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn slips_are_told_by_the_commands() {
+fn mistakes_in_a_suite_are_errors_of_its_commands() {
     let axis = || Axis::int("n", "numbers", 0, 10_000, 50);
     let twofold =
         suite("sort").axis(axis()).axis(axis()).input(|_, _| vec![0_u32]).implementation_mut("std", |v| v.sort());
@@ -38,11 +38,11 @@ fn names_that_no_command_line_can_give_are_refused() {
         (named("w", "x", axis("a b")), "axis \"a b\": its name contains ' '"),
         (named("w", "x", axis("m").alias(&["a=b"])), "axis \"a=b\": its name contains '='"),
     ] {
-        let error = registry.slip().unwrap().to_string();
+        let error = registry.find_mistake().unwrap().to_string();
         assert!(error.contains(part), "{error}");
         assert_eq!(ellwand::run(["mine", "list"], &registry), 2);
     }
-    assert_eq!(named("größe", "f32 (fast)", axis("n_1")).slip(), None);
+    assert_eq!(named("größe", "f32 (fast)", axis("n_1")).find_mistake(), None);
     for name in ["seed", "help", "output", "time", "workload"] {
         assert_eq!(ellwand::run(["mine", "check", "w"], &named("w", "x", axis(name))), 2, "{name}");
         assert_eq!(ellwand::run(["mine", "check", "w"], &named("w", "x", axis("n").alias(&[name]))), 2, "{name}");

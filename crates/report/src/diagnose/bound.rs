@@ -14,7 +14,7 @@ pub(super) fn bound_by(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
             let rows: Vec<&Row> = group.rows.iter().filter(same).copied().collect();
             findings.extend(finding(&group, rule, &rows, placed));
         }
-        findings.extend(group.silent(rule, Class::Insight, placed));
+        findings.extend(group.not_triggered(rule, Class::Insight, placed));
     }
     findings
 }

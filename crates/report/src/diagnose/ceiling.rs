@@ -52,7 +52,7 @@ pub(super) fn far(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
         let row = group.largest().filter(|row| row.best || group.section.implementations.len() == 1)?;
         let value = share(row)?;
         if known(&row) || value >= FAR {
-            return group.silent(rule, Class::Advice, 1);
+            return group.not_triggered(rule, Class::Advice, 1);
         }
         let (name, peak, unit) = peak(row)?;
         let memory = row.roof.as_ref()?.memory_bound;

@@ -53,7 +53,7 @@ impl<'a> Group<'a> {
     }
 
     /// A finding that no row triggered, for `eligible` rows.
-    pub(crate) fn silent(&self, rule: &DiagnosisRule, class: Class, eligible: usize) -> Option<Finding> {
+    pub(crate) fn not_triggered(&self, rule: &DiagnosisRule, class: Class, eligible: usize) -> Option<Finding> {
         Some(self.finding(rule, class, self.rows.first()?, (0, eligible)))
     }
 

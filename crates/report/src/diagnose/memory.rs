@@ -12,13 +12,13 @@ const FEWER: f64 = 0.1;
 const FASTER: f64 = 0.95;
 
 /// Bytes that an implementation reports holding besides inputs and outputs.
-fn held(row: &Row) -> Option<f64> {
+fn held_bytes(row: &Row) -> Option<f64> {
     row.reading(Reading::EXTRA_MEMORY)
 }
 
 /// Seconds to write and read the intermediate results once at the measured bandwidth; `None` if none was measured.
 fn traffic_s(report: &Report, row: &Row) -> Option<f64> {
-    let bytes = held(row)? as u64;
+    let bytes = held_bytes(row)? as u64;
     let machine = &report.runs.get(row.run)?.environment;
     let traffic = Work::items("bytes", 1).bytes(bytes, bytes).working_set(bytes);
     let ceilings = ceiling::of_device(&machine.ceilings, &row.device);
@@ -38,13 +38,13 @@ pub(super) fn intermediate(report: &Report, rule: &DiagnosisRule) -> Vec<Finding
         let mut hits: Vec<(&Row, &Row)> = Vec::new();
         let mut seen = 0;
         for row in &group.rows {
-            let Some(bytes) = held(row).filter(|bytes| *bytes > 0.0) else { continue };
+            let Some(bytes) = held_bytes(row).filter(|bytes| *bytes > 0.0) else { continue };
             seen += 1;
             let without = group
                 .peers(row)
                 .filter(|other| other.device == row.device)
                 .filter(|other| other.measured() && other.parallelism == row.parallelism)
-                .filter(|other| held(other).is_some_and(|other| other <= FEWER * bytes))
+                .filter(|other| held_bytes(other).is_some_and(|other| other <= FEWER * bytes))
                 .filter(|other| {
                     other.median("time").zip(row.median("time")).is_some_and(|(other, own)| other <= FASTER * own)
                 })
@@ -58,7 +58,7 @@ pub(super) fn intermediate(report: &Report, rule: &DiagnosisRule) -> Vec<Finding
         }
         match hits.iter().copied().max_by_key(|(row, _)| row.work.items) {
             Some((row, other)) => finding(report, &group, rule, row, other, (hits.len(), seen)),
-            None => group.silent(rule, Class::Advice, seen),
+            None => group.not_triggered(rule, Class::Advice, seen),
         }
     })
 }
@@ -71,7 +71,7 @@ fn finding(
     other: &Row,
     cases: (usize, usize),
 ) -> Option<Finding> {
-    let (bytes, fewer) = (held(row)?, held(other)?);
+    let (bytes, fewer) = (held_bytes(row)?, held_bytes(other)?);
     let (own, faster) = (row.median("time")?, other.median("time")?);
     let mut numbers = vec![
         evidence("intermediate results", bytes, "B"),

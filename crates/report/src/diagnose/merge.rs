@@ -7,7 +7,7 @@ use super::Finding;
 
 /// Merges findings that differ only in their place and their numbers. Input is sorted by importance, so the first of each
 /// group represents it.
-pub(super) fn alike(mut findings: Vec<Finding>) -> Vec<Finding> {
+pub(super) fn merge_similar(mut findings: Vec<Finding>) -> Vec<Finding> {
     let rule = |finding: &Finding| (finding.run, finding.rule.clone());
     let mut eligible: BTreeMap<_, BTreeMap<_, usize>> = BTreeMap::new();
     for finding in &findings {

@@ -116,7 +116,7 @@ pub(crate) fn findings(report: &Report) -> Vec<Finding> {
         let saving = |finding: &Finding| finding.saving_upper_bound.unwrap_or(0.0);
         a.class.cmp(&b.class).then(saving(b).total_cmp(&saving(a)))
     });
-    merge::alike(findings)
+    merge::merge_similar(findings)
 }
 
 /// True for advice on the reference next to other implementations: it must be obviously correct, not fast. Faults and

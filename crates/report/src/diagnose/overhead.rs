@@ -18,7 +18,7 @@ pub(super) fn small_cases(report: &Report, rule: &DiagnosisRule) -> Vec<Finding>
         let timed: Vec<&Row> = group.rows.iter().filter(|row| per_item(row).is_some()).copied().collect();
         let hits: Vec<(&Row, &Row, f64)> = timed.iter().filter_map(|small| pair(small, &timed)).collect();
         let Some((small, large, ratio)) = hits.iter().copied().max_by(|a, b| a.2.total_cmp(&b.2)) else {
-            return group.silent(rule, Class::Advice, timed.len());
+            return group.not_triggered(rule, Class::Advice, timed.len());
         };
         let item = small.work.item.trim_end_matches('s');
         Some(Finding {

@@ -35,7 +35,7 @@ pub(super) fn weak_baseline(report: &Report, rule: &DiagnosisRule) -> Vec<Findin
             }
         }
         let Some((base, sober, fastest, gap)) = hits.iter().copied().max_by(|a, b| a.3.total_cmp(&b.3)) else {
-            return group.silent(rule, Class::Caution, seen);
+            return group.not_triggered(rule, Class::Caution, seen);
         };
         let (own, other) = (sober.median("time")?, fastest.median("time")?);
         Some(Finding {
@@ -111,7 +111,7 @@ pub(super) fn threads_do_not_pay(report: &Report, rule: &DiagnosisRule) -> Vec<F
             }
         }
         let Some((row, single, slower)) = hits.iter().copied().max_by_key(|(row, _, _)| row.work.items) else {
-            return group.silent(rule, Class::Advice, seen);
+            return group.not_triggered(rule, Class::Advice, seen);
         };
         let upto = match group.section.place(row) {
             place if place == ONLY => String::new(),
@@ -143,7 +143,7 @@ pub(super) fn threads_idle(report: &Report, rule: &DiagnosisRule) -> Vec<Finding
         let time = row.diagnosis.as_ref().map(|d| d.time_s).or_else(|| row.median("time"))?;
         let busy = row.median("cpu-time")? / time;
         if cores < 2.0 || busy >= BUSY * cores {
-            return group.silent(rule, Class::Advice, 1);
+            return group.not_triggered(rule, Class::Advice, 1);
         }
         Some(Finding {
             title: "its threads rarely work at the same time".into(),

@@ -250,7 +250,7 @@ pub(crate) fn tone(row: &Row) -> Tone {
     }
 }
 
-/// Most cases that a reason names; for more, it gives their number.
+/// Maximum number of cases that a reason names; for more, it gives their number.
 const NAMED: usize = 3;
 
 /// Rows that were not measured, for one reason.

@@ -6,7 +6,7 @@ use super::columns::{binding, time};
 use crate::ReportError;
 use crate::grid::{self, Column, Tone};
 use crate::model::{MachineRow, Machines, Report, Row, Section};
-use crate::units::{UNAVAILABLE, capital, human, range};
+use crate::units::{UNAVAILABLE, capitalized, human, range};
 
 const MEANING: &str = "of its ceiling: share of the peak that was measured on the row's own machine. Times of different \
      machines say nothing about the code; these shares show how well it uses each machine";
@@ -25,7 +25,7 @@ pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> Result<(),
     let Some(machines) = &report.machines else { return Ok(()) };
     writeln!(out, "## Across machines\n")?;
     if let Some(why) = &machines.unavailable {
-        writeln!(out, "{}.\n", capital(why.clone()))?;
+        writeln!(out, "{}.\n", capitalized(why.clone()))?;
         return Ok(());
     }
     grid::markdown(&columns(report, machines), out)?;

@@ -7,7 +7,7 @@ use crate::diagnose::Finding;
 use crate::grid::{Column, markdown, over};
 use crate::model::{ComparisonInfo, Report, Row, RunInfo, Section, distinct, distinct_by, settings_line};
 use crate::plots::Plot;
-use crate::units::{UNAVAILABLE, capital, clean, human, range};
+use crate::units::{UNAVAILABLE, capitalized, clean, human, range};
 use crate::{RULES, ReportError};
 
 mod compare;
@@ -169,7 +169,7 @@ fn about_run(run: &RunInfo, comparisons: &[&ComparisonInfo], out: &mut dyn Write
         ],
         out,
     )?;
-    writeln!(out, "{}.\n", capital(run.trust.clone()))?;
+    writeln!(out, "{}.\n", capitalized(run.trust.clone()))?;
     for warning in &run.warnings {
         writeln!(out, "> **Record.** {}\n", clean(warning))?;
     }

@@ -7,13 +7,13 @@ use super::readings;
 use crate::grid::{Column, over};
 use crate::model::{CaseInfo, Report, Row, Section, distinct, distinct_by};
 
-/// Most cases in an overview of one workload.
+/// Maximum number of cases in an overview of one workload.
 const CASES: usize = 11;
-/// Most lines in an overview of several workloads; each workload has at least two.
+/// Maximum number of lines in an overview of several workloads; each workload has at least two.
 const LINES: usize = 36;
-/// Fewest workloads in such an overview: fewer tables fit on a screen, with their readings.
+/// Minimum number of workloads in such an overview: fewer tables fit on a screen, with their readings.
 const WORKLOADS: usize = 5;
-/// Most implementations with a column in it.
+/// Maximum number of implementations with a column in it.
 const IMPLEMENTATIONS: usize = 6;
 /// Ranks of columns that a narrow terminal hides first: axes that distinguish no cases of a workload, implementations
 /// of only one of several workloads, limits, intervals.
@@ -46,7 +46,7 @@ impl<'a> Line<'a> {
     }
 
     /// Why no fastest row is named.
-    fn unnamed(&self) -> Option<&'a str> {
+    fn why_no_fastest(&self) -> Option<&'a str> {
         let best = &self.case.best;
         best.unavailable.as_deref().filter(|_| best.row.is_none() && best.tied.is_empty())
     }
@@ -85,7 +85,12 @@ pub(super) fn of_one(report: &Report, section: &Section) -> Overview {
     columns.extend(beside.into_iter().map(|column| Column { rank: ANOTHER, ..column }));
     columns.push(limits(&lines));
     columns.retain(filled);
-    Overview { columns, left_out: section.cases.len() - lines.len(), fixed: Vec::new(), unnamed: unnamed(&lines) }
+    Overview {
+        columns,
+        left_out: section.cases.len() - lines.len(),
+        fixed: Vec::new(),
+        unnamed: reasons_without_fastest(&lines),
+    }
 }
 
 /// The overview of several workloads in one table; `None` if they have too little in common for one.
@@ -119,13 +124,13 @@ pub(super) fn of_all(report: &Report, sections: &[&Section]) -> Option<Overview>
     columns.push(limits(&lines));
     columns.retain(filled);
     let cases: usize = sections.iter().map(|section| section.cases.len()).sum();
-    Some(Overview { columns, left_out: cases - lines.len(), fixed, unnamed: unnamed(&lines) })
+    Some(Overview { columns, left_out: cases - lines.len(), fixed, unnamed: reasons_without_fastest(&lines) })
 }
 
 /// Why lines with measured rows name no fastest one. The reasons for rows that were not measured are printed elsewhere.
-fn unnamed(lines: &[Line<'_>]) -> Vec<(String, usize)> {
+fn reasons_without_fastest(lines: &[Line<'_>]) -> Vec<(String, usize)> {
     let measured = |line: &&Line<'_>| line.rows().any(Row::measured);
-    let all: Vec<&str> = lines.iter().filter(measured).filter_map(Line::unnamed).collect();
+    let all: Vec<&str> = lines.iter().filter(measured).filter_map(Line::why_no_fastest).collect();
     let count = |why: &str| all.iter().filter(|other| **other == why).count();
     distinct(all.iter().copied()).into_iter().map(|why| (why.to_string(), count(why))).collect()
 }

@@ -12,7 +12,7 @@ use crate::Options;
 use crate::diagnose::Limit;
 use crate::grid::{self, Column, Tone, markdown};
 use crate::model::{Report, Row, Section};
-use crate::units::{UNAVAILABLE, capital, clean, human};
+use crate::units::{UNAVAILABLE, capitalized, clean, human};
 
 /// Heading of the column with the most helpful change.
 const ADVICE: &str = "recommendation";
@@ -281,7 +281,7 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 /// Writes the section of the Markdown report.
 pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     for (title, groups) in tables(report) {
-        writeln!(out, "## {}\n", capital(title))?;
+        writeln!(out, "## {}\n", capitalized(title))?;
         writeln!(out, "Each part was measured separately, on its own inputs; shares refer to the sum.\n")?;
         for group in groups {
             writeln!(out, "### {}\n", group.heading())?;

@@ -77,7 +77,8 @@ pub(crate) fn tables(report: &Report, section: &Section) -> Tables {
 pub(super) fn tables_without(report: &Report, section: &Section, shown: &[&Reading]) -> Tables {
     let mut ids = distinct_by(section.rows.iter().flat_map(|row| &row.readings), |reading| &reading.id);
     ids.retain(|reading| shown.iter().all(|shown| shown.id != reading.id));
-    let (alike, own): (Vec<&Reading>, Vec<&Reading>) = ids.into_iter().partition(|reading| alike(section, &reading.id));
+    let (alike, own): (Vec<&Reading>, Vec<&Reading>) =
+        ids.into_iter().partition(|reading| same_in_all_rows(section, &reading.id));
     let first: Vec<&Row> = section.cases.iter().filter_map(|case| carrier(section, &case.rows)).collect();
     let rows: Vec<&Row> = section.rows.iter().filter(|row| !row.readings.is_empty()).collect();
     let shared = section.cases.iter().any(|case| case.rows.len() > 1);
@@ -134,7 +135,7 @@ fn text(row: &Row, reading: &Reading) -> String {
 
 /// True if every measured row of each case has the reading with the same value and some case has two such rows; also
 /// true if every case has one row, because nothing can differ then.
-fn alike(section: &Section, id: &str) -> bool {
+fn same_in_all_rows(section: &Section, id: &str) -> bool {
     let mut compared = section.cases.iter().all(|case| case.rows.len() == 1);
     for case in &section.cases {
         let rows = case.rows.iter().map(|index| &section.rows[*index]).filter(|row| row.measured());

@@ -11,11 +11,11 @@ use crate::grid::{self, Tone};
 use crate::model::{Remark, Report, Row, Section, distinct, remarks};
 use crate::{Options, ReportError};
 
-/// Most findings listed under the tables, unless all are asked for.
+/// Maximum number of findings listed under the tables, unless all are requested.
 const ADVICE: usize = 5;
-/// Most rows of a section that are printed one by one, unless all are asked for ..
+/// Maximum number of rows of a section that are printed one by one, unless all are requested ..
 const LONG: usize = 12;
-/// .. and most rows of all sections.
+/// .. and of all sections together.
 const LONG_IN_ALL: usize = 16;
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
@@ -83,7 +83,7 @@ fn sections(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
         for (section, remark) in
             sections.iter().flat_map(|section| section.remarks.iter().map(move |one| (*section, one)))
         {
-            match merged.iter_mut().find_map(|known| Some((remarks::joined(&known.0, &remark.text)?, known))) {
+            match merged.iter_mut().find_map(|known| Some((remarks::merge_texts(&known.0, &remark.text)?, known))) {
                 Some((text, known)) => {
                     known.0 = text;
                     known.1.push((section, remark));
@@ -98,7 +98,7 @@ fn sections(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     Ok(())
 }
 
-/// Most implementations, and most workloads, that a remark names.
+/// Maximum number of implementations, and of workloads, that a remark names.
 const REMARKED: usize = 3;
 
 /// A remark, with the rows among `of` that have it: a single row by its case, a few by their implementations. A remark on

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::Options;
 use crate::grid::{self, Column, Tone, markdown};
 use crate::model::{Bound, Report, Row, Section, distinct};
-use crate::units::{capital, clean, human, rate};
+use crate::units::{capitalized, clean, human, rate};
 
 /// Share of samples that lost the processor above which other programs shape the 10th and 90th percentile.
 const SWITCHED: f64 = 0.1;
@@ -208,7 +208,7 @@ fn list<'a>(targets: impl Iterator<Item = &'a Judged>, report: &Report, out: &mu
 /// Writes the section of the Markdown report.
 pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     for (title, targets) in tables(report) {
-        writeln!(out, "## {}\n", capital(title))?;
+        writeln!(out, "## {}\n", capitalized(title))?;
         markdown(&columns(targets.iter()), out)?;
         writeln!(out)?;
     }

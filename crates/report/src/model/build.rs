@@ -96,7 +96,7 @@ fn warnings(records: &[Record]) -> Vec<String> {
     warnings
 }
 
-/// Most missing cases or rows that a warning names.
+/// Maximum number of missing cases or rows that a warning names.
 const NAMED: usize = 4;
 
 /// Warning for a record merged from only a part of a sweep.

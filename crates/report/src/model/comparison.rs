@@ -86,9 +86,10 @@ pub(super) fn comparisons(records: &[Record]) -> Vec<ComparisonInfo> {
 fn of_run(run: usize, record: &Record) -> Vec<ComparisonInfo> {
     let mut infos: Vec<ComparisonInfo> = record.comparisons.iter().map(|comparison| one(run, comparison)).collect();
     // The side questions test one direction only, at half the error probability.
-    for (of, words, share) in
-        [(support as fn(&Comparison) -> Option<f64>, &["slower", "faster"][..], 1.0), (beside, &["slower-beside"], 0.5)]
-    {
+    for (of, words, share) in [
+        (support as fn(&Comparison) -> Option<f64>, &["slower", "faster"][..], 1.0),
+        (side_e_value, &["slower-beside"], 0.5),
+    ] {
         let compared: Vec<(usize, f64)> =
             record.comparisons.iter().enumerate().filter_map(|(index, c)| Some((index, of(c)?))).collect();
         if compared.len() < 2 {
@@ -161,7 +162,7 @@ fn slower_beside(comparison: &Comparison) -> Option<Beside> {
 }
 
 /// E-value of the side questions: the mean of their e-values for "slower".
-fn beside(comparison: &Comparison) -> Option<f64> {
+fn side_e_value(comparison: &Comparison) -> Option<f64> {
     let rounds = rounds(comparison)?;
     let of = |(_, value): Question| {
         let blocks = by_rounds(comparison, &rounds, value);

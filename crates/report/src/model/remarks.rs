@@ -9,7 +9,7 @@ pub(super) fn of(rows: &[Row]) -> Vec<Remark> {
     let mut remarks: Vec<Remark> = Vec::new();
     for row in rows {
         for text in &row.warnings {
-            match remarks.iter_mut().find_map(|remark| Some((joined(&remark.text, text)?, remark))) {
+            match remarks.iter_mut().find_map(|remark| Some((merge_texts(&remark.text, text)?, remark))) {
                 Some((both, remark)) => {
                     remark.rows += 1;
                     remark.text = both;
@@ -28,7 +28,7 @@ pub(super) fn of(rows: &[Row]) -> Vec<Remark> {
 }
 
 /// One text for two remarks that are equal except perhaps for their numbers of slots.
-pub(crate) fn joined(a: &str, b: &str) -> Option<String> {
+pub(crate) fn merge_texts(a: &str, b: &str) -> Option<String> {
     if let (Some(one), Some(other)) = (Counted::find(a), Counted::find(b)) {
         let (some, all) = (one.some + other.some, one.all + other.all);
         let same = (one.before, one.after) == (other.before, other.after);
@@ -56,7 +56,7 @@ impl<'a> Counted<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::joined;
+    use super::merge_texts;
 
     #[test]
     fn remarks_that_differ_in_their_slots_alone_are_one_that_counts_all() {
@@ -64,11 +64,11 @@ mod tests {
             format!("throttled: the device slowed itself down ({why}) in {some} of 11 slots; slow")
         };
         assert_eq!(
-            joined(&slowed(4, "power"), &slowed(7, "power")).unwrap(),
+            merge_texts(&slowed(4, "power"), &slowed(7, "power")).unwrap(),
             "throttled: the device slowed itself down (power) in 11 of 22 slots; slow"
         );
-        assert_eq!(joined(&slowed(4, "power"), &slowed(4, "heat")), None);
-        assert_eq!(joined("one in 3 processes", "one in 3 processes").as_deref(), Some("one in 3 processes"));
-        assert_eq!(joined("one in 3 processes", "one in 4 processes"), None);
+        assert_eq!(merge_texts(&slowed(4, "power"), &slowed(4, "heat")), None);
+        assert_eq!(merge_texts("one in 3 processes", "one in 3 processes").as_deref(), Some("one in 3 processes"));
+        assert_eq!(merge_texts("one in 3 processes", "one in 4 processes"), None);
     }
 }

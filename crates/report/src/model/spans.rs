@@ -191,7 +191,7 @@ fn table(run: usize, spans: &Spans, cases: &[&CaseRecord]) -> SpanTable {
     table
 }
 
-/// Fewest calls for which the 99th percentile differs from the longest call.
+/// Minimum number of calls for which the 99th percentile differs from the longest call.
 const TAIL: u64 = 100;
 
 /// The iterations that count in times and shares. Whole iterations are excluded, so components still add up to their
@@ -273,7 +273,7 @@ const CLEARLY_LONGER: f64 = 10.0;
 /// Share of the elapsed time that recording may take without a note.
 const NOTABLE: f64 = 0.01;
 
-/// Most outliers listed by number; above that only their count is printed.
+/// Maximum number of outliers listed by number; above that only their count is printed.
 const NAMED: usize = 6;
 
 /// Note on excluded outliers, or on a mean far above the median.

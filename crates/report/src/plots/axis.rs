@@ -2,8 +2,8 @@
 
 use crate::units::{DIGITS, precise, short, trim};
 
-/// Most digits of a label, which hide the rounding errors of multiples of the step.
-const MOST_DIGITS: usize = 13;
+/// Maximum number of digits of a label, which hide the rounding errors of multiples of the step.
+const MAX_DIGITS: usize = 13;
 
 /// How values map to positions.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -128,7 +128,7 @@ impl Axis {
         let first = (self.low / step).ceil() as i64;
         // Neighbouring labels differ; a step of 2.5 has a second digit. Zeros at the end are trimmed.
         let places = self.low.abs().max(self.high.abs()).log10().floor() - exponent;
-        let digits = (places as usize + 2).clamp(DIGITS, MOST_DIGITS);
+        let digits = (places as usize + 2).clamp(DIGITS, MAX_DIGITS);
         (first..)
             .map(|n| n as f64 * step)
             .take_while(|value| *value <= self.high)
@@ -143,7 +143,7 @@ impl Axis {
 pub(super) fn tick_texts(values: &[f64], unit: &str) -> Vec<String> {
     let labels = |digits| values.iter().map(|value| label(*value, unit, digits)).collect::<Vec<_>>();
     let differ = |labels: &Vec<String>| labels.windows(2).all(|pair| pair[0] != pair[1]);
-    (DIGITS..MOST_DIGITS).map(labels).find(differ).unwrap_or_else(|| labels(MOST_DIGITS))
+    (DIGITS..MAX_DIGITS).map(labels).find(differ).unwrap_or_else(|| labels(MAX_DIGITS))
 }
 
 /// Formats a tick label: `10 µs`, `1 G`, `0.5 %`, `10k`.

@@ -12,7 +12,7 @@ mod machines;
 mod parts;
 mod roofline;
 
-/// Most panels in a figure.
+/// Maximum number of panels in a figure.
 const PANELS: usize = 9;
 
 /// Makes a name that every file system accepts.

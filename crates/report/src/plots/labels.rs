@@ -46,7 +46,7 @@ const NEAR: f32 = 44.0;
 
 /// Writes each label next to its point, at the first position where it overlaps no other label, point of `others` or line
 /// of `lines`. A label without a free position is omitted.
-pub(super) fn beside(
+pub(super) fn place_labels(
     points: &[Label<'_>],
     others: &[(f32, f32)],
     lines: &[Segment],
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn points_that_stand_close_are_named_beside_lines_and_one_another() {
+    fn labels_of_close_points_overlap_neither_lines_nor_each_other() {
         let fonts = Fonts::load().unwrap();
         let plot = Area { left: 0.0, top: 0.0, right: 800.0, bottom: 600.0 };
         let points: Vec<Label<'_>> = ["one", "two", "three", "four"]
@@ -141,7 +141,7 @@ mod tests {
         // A roof through the first position of each label, and a whisker above all labels.
         let lines = [((0.0, 298.0), (800.0, 298.0)), ((400.0, 250.0), (400.0, 350.0))];
         let mut scene = Scene::new(800.0, 600.0, "");
-        beside(&points, &[], &lines, plot, &fonts, &mut scene);
+        place_labels(&points, &[], &lines, plot, &fonts, &mut scene);
         let svg = super::super::svg::svg(&scene);
         for Label { text, .. } in points {
             assert!(svg.contains(text), "{text}: {svg}");
@@ -162,7 +162,7 @@ mod tests {
         let label = |x: f32, y: f32| Label { at: (x, y), text: "≤", of: Some("quick") };
         let mut scene = Scene::new(800.0, 600.0, "");
         let markers = [(100.0, 300.0), (100.0, 310.0), (500.0, 300.0), (500.0, 500.0)];
-        beside(&[label(100.0, 300.0), label(500.0, 300.0)], &markers, &[], plot, &fonts, &mut scene);
+        place_labels(&[label(100.0, 300.0), label(500.0, 300.0)], &markers, &[], plot, &fonts, &mut scene);
         let svg = super::super::svg::svg(&scene);
         assert_eq!((svg.matches(">≤ quick<").count(), svg.matches(">≤<").count()), (1, 1), "{svg}");
     }

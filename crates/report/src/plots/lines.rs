@@ -224,5 +224,12 @@ fn series<'a>(panel: &'a Lines, x: &Axis, y: &Axis, plot: Area, fonts: &Fonts, s
     let whiskers = all().map(|(_, point)| (place(point.x, point.low), place(point.x, point.high)));
     // For label placement, a marker is a cross of two lines.
     let markers = others.iter().flat_map(|&(x, y)| [((x - 6.0, y), (x + 6.0, y)), ((x, y - 6.0), (x, y + 6.0))]);
-    labels::beside(&named, &others, &lines.chain(whiskers).chain(markers).collect::<Vec<_>>(), plot, fonts, scene);
+    labels::place_labels(
+        &named,
+        &others,
+        &lines.chain(whiskers).chain(markers).collect::<Vec<_>>(),
+        plot,
+        fonts,
+        scene,
+    );
 }

@@ -38,7 +38,7 @@ pub struct TrendPoint {
     pub high: Option<f64>,
 }
 
-/// Most commits with a label.
+/// Maximum number of commits with a label.
 const LABELS: usize = 10;
 
 impl Trend {

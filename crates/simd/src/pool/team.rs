@@ -34,8 +34,8 @@ thread_local! {
     static WIDEST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Runs `run` and also returns the most threads that can have taken part in its jobs: there may be fewer pieces than
-/// threads.
+/// Runs `run` and also returns the maximum number of threads that can have taken part in its jobs: there may be fewer
+/// pieces than threads.
 pub fn most_threads<T>(run: impl FnOnce() -> T) -> (T, usize) {
     WIDEST.set(1);
     let returned = run();
@@ -112,7 +112,7 @@ struct Member {
 
 struct Team {
     members: &'static [Member],
-    /// Most members that one job needs: one less than the number of threads, because the caller works too.
+    /// Maximum number of members that one job needs: one less than the number of threads, because the caller works too.
     helpers: usize,
     busy: AtomicBool,
 }

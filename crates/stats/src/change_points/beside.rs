@@ -3,11 +3,11 @@
 use super::SHORTEST;
 use crate::describe::median;
 
-/// Fewest values that can be shown to precede a change: its estimated place is often one or two values late.
+/// Minimum number of values that can be shown to precede a change: its estimated place is often one or two values late.
 const CLEAR: usize = 3;
 /// How many times as likely these values must be with the old mean as with the new one.
 const ODDS: f64 = 1000.0;
-/// Fewest values from which the scatter is estimated.
+/// Minimum number of values from which the scatter is estimated.
 const SCATTER: usize = 10;
 /// Median steps beyond which a value is far from the others: 9.5 standard deviations of Gaussian noise.
 const FAR: f64 = 10.0;

@@ -25,11 +25,11 @@ pub use beside::{far_at_end, median_step, precede_change};
 const WINDOW: usize = 50;
 /// Values from one window to the next.
 const STEP: usize = WINDOW / 2;
-/// Fewest values on either side of a change. Outliers come alone or in pairs.
+/// Minimum number of values on either side of a change. Outliers come alone or in pairs.
 const SHORTEST: usize = 4;
 /// Level of the permutation tests of all windows together.
 const ALPHA: f64 = 0.01;
-/// Most permutations of a test: from 250 values on, the level holds for each 250 values.
+/// Maximum number of permutations of a test: from 250 values on, the level holds for each 250 values.
 const PERMUTATIONS: usize = 999;
 /// Level of the t-test between the segments that remain.
 const MERGE: f64 = 0.001;

@@ -125,7 +125,7 @@ fn without_permutations_the_level_does_not_hold() {
 }
 
 #[test]
-fn what_is_no_series_is_refused() {
+fn an_invalid_series_is_refused() {
     assert!(change_points(&[1.0, f64::NAN], 0.0).is_err());
     assert!(change_points(&[1.0], -1.0).is_err());
     assert_eq!(change_points(&[], 0.0).unwrap(), Changes::default());

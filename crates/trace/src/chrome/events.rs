@@ -9,10 +9,10 @@ use super::event::Event;
 use super::links::{Arrow, Links};
 use super::scalar::{Args, Scalar};
 use super::tracks::Tracks;
-use crate::read::{Each, MOST_DETAILS, MOST_SPANS, shortened};
+use crate::read::{Each, MAX_DETAILS, MAX_SPANS, shortened};
 
-/// Most facts kept about the recording.
-const MOST_FACTS: usize = 200;
+/// Maximum number of facts kept about the recording.
+const MAX_FACTS: usize = 200;
 /// Arguments that only number objects within the file.
 const BOOKKEEPING: [&str; 12] = [
     "External id",
@@ -95,7 +95,7 @@ impl Events {
     }
 
     pub(crate) fn fact(&mut self, name: &str, value: Value) {
-        if self.facts.len() < MOST_FACTS {
+        if self.facts.len() < MAX_FACTS {
             let value = match value {
                 Value::Text(text) => Value::Text(shortened(&text, 200)),
                 other => other,
@@ -251,7 +251,7 @@ impl Events {
         let track = self.track(event, false);
         // The end of an arrow belongs to the next span unless the event marks it as inside a span.
         let next = phase == 'f' && event.bp.text() != Some("e");
-        if let Some(track) = self.tracks.get_mut(track).filter(|track| track.arrows.len() < MOST_DETAILS) {
+        if let Some(track) = self.tracks.get_mut(track).filter(|track| track.arrows.len() < MAX_DETAILS) {
             track.arrows.push(Arrow { link, at: shifted(at), next });
         }
     }
@@ -264,7 +264,7 @@ impl Events {
 
     fn span(&mut self, track: usize, mut event: Event, kind: Kind, (start, end): (i64, Option<i64>)) {
         self.extend(start, end.unwrap_or(start));
-        let full = self.spans >= MOST_SPANS;
+        let full = self.spans >= MAX_SPANS;
         if full {
             if let Some(track) = self.tracks.get_mut(track) {
                 track.dropped += 1;
@@ -308,7 +308,7 @@ impl Events {
             detail.get_or_insert_default().cause = cause;
         }
         if let Some(detail) = detail {
-            if self.details < MOST_DETAILS {
+            if self.details < MAX_DETAILS {
                 self.details += 1;
                 track.details.push(detail);
                 ext = track.details.len() as u32;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use ellwand_profile::{NONE, Span};
 
-use crate::read::MOST_SPANS;
+use crate::read::MAX_SPANS;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrow {
@@ -24,7 +24,7 @@ impl Links {
     /// The number of a link by its kind and key; 0 if there are too many.
     pub(crate) fn number(&mut self, kind: char, key: &str) -> u32 {
         let next = self.known.len() as u32 + 1;
-        if next as usize > MOST_SPANS {
+        if next as usize > MAX_SPANS {
             return 0;
         }
         *self.known.entry((kind, key.to_string())).or_insert(next)

@@ -7,7 +7,7 @@ const ROUNDING: u64 = 1000;
 /// At most this fraction (as a divisor) of a span's length is cut, unless all times are rounded to [`ROUNDING`].
 const CUT: u64 = 10;
 /// Lanes per thread. Events of more than this many overlapping tasks are counted as lost.
-const MOST_LANES: usize = 64;
+const MAX_LANES: usize = 64;
 const OVERLAP: &str = " (overlap ";
 
 /// The name of the `number`th lane for spans that overlap others of their thread.
@@ -39,7 +39,7 @@ pub(crate) fn nest(mut spans: Vec<Span>, mut details: Vec<Detail>) -> Nested {
     let rounded = spans.iter().all(|span| is_whole(span.start.abs_diff(first)) && is_whole(span.ticks()));
     let most = |length: u64| if rounded { ROUNDING } else { ROUNDING.min(length / CUT) };
     let mut nested = Nested::default();
-    while !spans.is_empty() && nested.lanes.len() < MOST_LANES {
+    while !spans.is_empty() && nested.lanes.len() < MAX_LANES {
         // A stable sort: of spans with equal times, the first in the file is the outer one.
         spans.sort_by_key(|span| (span.start, std::cmp::Reverse(until(span))));
         let mut lane: Vec<Span> = Vec::with_capacity(spans.len());

@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 
 use crate::read::shortened;
 
-/// Most arguments kept per event, and characters per argument.
-const MOST_ARGS: usize = 32;
-const MOST_TEXT: usize = 200;
+/// Maximum number of arguments kept per event, and of characters per argument.
+const MAX_ARGS: usize = 32;
+const MAX_TEXT: usize = 200;
 
 /// A value that is used if it is a number or a text; `None` if it is missing, null, an array or an object.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -99,10 +99,10 @@ impl<'de> Visitor<'de> for Any<'_> {
         };
         while let Some(name) = members.next_key::<String>()? {
             let value = members.next_value::<serde_json::Value>()?;
-            if args.len() < MOST_ARGS
+            if args.len() < MAX_ARGS
                 && let Some(value) = plain(value)
             {
-                args.push((shortened(&name, MOST_TEXT), value));
+                args.push((shortened(&name, MAX_TEXT), value));
             }
         }
         Ok(None)
@@ -177,7 +177,7 @@ fn plain(value: serde_json::Value) -> Option<Value> {
         Json::Null => None,
         Json::Bool(value) => Some(Value::Bool(value)),
         Json::Number(number) => number.as_i64().map(Value::Int).or_else(|| number.as_f64().map(Value::Float)),
-        Json::String(text) => Some(Value::Text(shortened(&text, MOST_TEXT))),
-        nested => Some(Value::Text(shortened(&nested.to_string(), MOST_TEXT))),
+        Json::String(text) => Some(Value::Text(shortened(&text, MAX_TEXT))),
+        nested => Some(Value::Text(shortened(&nested.to_string(), MAX_TEXT))),
     }
 }

@@ -6,10 +6,10 @@ use ellwand_profile::Track;
 
 use super::events::shifted;
 use super::scalar::{Args, number};
-use crate::read::{MOST_POINTS, shortened};
+use crate::read::{MAX_POINTS, shortened};
 
-/// Most tracks per file.
-const MOST_TRACKS: usize = 4096;
+/// Maximum number of tracks per file.
+const MAX_TRACKS: usize = 4096;
 
 /// The tracks of a file, with times as in spans under construction.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl Tracks {
 
     fn push(&mut self, name: &str, unit: &str, at: i64, value: f64) {
         let name = shortened(name, 200);
-        let full = self.points >= MOST_POINTS || self.tracks.len() >= MOST_TRACKS && !self.known.contains_key(&name);
+        let full = self.points >= MAX_POINTS || self.tracks.len() >= MAX_TRACKS && !self.known.contains_key(&name);
         if full {
             self.dropped += 1;
             return;

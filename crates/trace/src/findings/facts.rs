@@ -6,8 +6,8 @@ use ellwand_profile::{Breakdown, Kind, Part, Row, SiteInfo, Span, Summary, Trace
 
 use super::ProfileFinding;
 
-/// Most ranges per finding given as evidence.
-const MOST_RANGES: usize = 16;
+/// Maximum number of ranges per finding given as evidence.
+const MAX_RANGES: usize = 16;
 
 /// The measured limits of the machine's processors. Work of devices has other limits.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -120,7 +120,7 @@ impl<'a> Facts<'a> {
     /// The longest of these spans, in order of time.
     pub(super) fn ranges(&self, mut spans: Vec<&Span>) -> Vec<(f64, f64)> {
         spans.sort_by_key(|span| std::cmp::Reverse(span.ticks()));
-        spans.truncate(MOST_RANGES);
+        spans.truncate(MAX_RANGES);
         spans.sort_by_key(|span| span.start);
         let range = |span: &Span| (self.trace.since_start_ns(span.start), self.trace.since_start_ns(span.end));
         spans.into_iter().map(range).collect()

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_told_from_other_arguments_by_their_names() {
+    fn size_arguments_are_recognised_by_their_names() {
         for name in ["n", "K", "shape", "batch_size", "Input Dims", "num-rows", "len"] {
             assert!(is_size(name), "{name}");
         }

@@ -6,19 +6,19 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer};
 
 use super::Each;
 
-/// Most spans of a profile: at 32 bytes each, 1 GiB. Further spans of a Chrome trace count as lost.
-pub const MOST_SPANS: usize = 1 << 25;
-/// Most details of a profile. Further ones count as lost.
-pub const MOST_DETAILS: usize = 1 << 22;
-/// Most points in all tracks of a profile.
-pub const MOST_POINTS: usize = 1 << 24;
-/// Most bytes of text, after decompression.
-pub const MOST_TEXT: u64 = 1 << 34;
+/// Maximum number of spans of a profile: at 32 bytes each, 1 GiB. Further spans of a Chrome trace count as lost.
+pub const MAX_SPANS: usize = 1 << 25;
+/// Maximum number of details of a profile. Further ones count as lost.
+pub const MAX_DETAILS: usize = 1 << 22;
+/// Maximum number of points in all tracks of a profile.
+pub const MAX_POINTS: usize = 1 << 24;
+/// Maximum length of the text after decompression, in bytes.
+pub const MAX_TEXT: u64 = 1 << 34;
 
-/// Most bytes of one string, because the parser holds a whole string.
-const MOST_STRING: u64 = 1 << 24;
-/// Most levels of brackets: the parser stores a byte for each, even in skipped values.
-const MOST_LEVELS: u64 = 1 << 20;
+/// Maximum length of a string in bytes, because the parser holds a whole string.
+const MAX_STRING: u64 = 1 << 24;
+/// Maximum nesting depth of brackets: the parser stores a byte for each, even in skipped values.
+const MAX_LEVELS: u64 = 1 << 20;
 
 /// A text of at most `most` characters; longer ones end in an ellipsis.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
@@ -46,7 +46,7 @@ pub(crate) struct Limited<R> {
 
 impl<R> Limited<R> {
     pub(crate) fn new(inner: R) -> Self {
-        Self { inner, left: MOST_TEXT, string: None, escaped: false, levels: 0 }
+        Self { inner, left: MAX_TEXT, string: None, escaped: false, levels: 0 }
     }
 
     fn follow(&mut self, bytes: &[u8]) {
@@ -69,24 +69,24 @@ impl<R: Read> Read for Limited<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let got = self.inner.read(buffer)?;
         self.left = self.left.checked_sub(got as u64).ok_or_else(|| {
-            io::Error::other(format!("its text is longer than {MOST_TEXT} bytes, the most that is read; record less"))
+            io::Error::other(format!("its text is longer than {MAX_TEXT} bytes, the most that is read; record less"))
         })?;
         self.follow(buffer.get(..got).unwrap_or_default());
-        if self.string.is_some_and(|length| length > MOST_STRING) {
+        if self.string.is_some_and(|length| length > MAX_STRING) {
             return Err(io::Error::other(format!(
-                "one of its strings is longer than {MOST_STRING} bytes, the most that is read; is the file damaged?"
+                "one of its strings is longer than {MAX_STRING} bytes, the most that is read; is the file damaged?"
             )));
         }
-        if self.levels > MOST_LEVELS {
+        if self.levels > MAX_LEVELS {
             return Err(io::Error::other(format!(
-                "its brackets are nested more than {MOST_LEVELS} levels deep, the most that is read; is the file damaged?"
+                "its brackets are nested more than {MAX_LEVELS} levels deep, the most that is read; is the file damaged?"
             )));
         }
         Ok(got)
     }
 }
 
-/// A list that fails beyond [`MOST_SPANS`] values instead of filling the memory.
+/// A list that fails beyond [`MAX_SPANS`] values instead of filling the memory.
 #[derive(Default)]
 pub(crate) struct Column<T>(pub(crate) Vec<T>);
 
@@ -94,8 +94,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Column<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut column = Vec::new();
         let take = |value| {
-            if column.len() >= MOST_SPANS {
-                return Err(format!("more than {MOST_SPANS} values, the most that are read"));
+            if column.len() >= MAX_SPANS {
+                return Err(format!("more than {MAX_SPANS} values, the most that are read"));
             }
             column.push(value);
             Ok(())

@@ -15,7 +15,7 @@ use flate2::bufread::MultiGzDecoder;
 use serde::de::DeserializeSeed;
 
 pub use error::{EXPECTED, Problem, ReadError};
-pub use limits::{MOST_DETAILS, MOST_POINTS, MOST_SPANS, MOST_TEXT};
+pub use limits::{MAX_DETAILS, MAX_POINTS, MAX_SPANS, MAX_TEXT};
 
 use document::{Document, Top};
 pub(crate) use each::Each;
@@ -41,7 +41,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<Imported, ReadError> {
     opened.and_then(read_any).map_err(|problem| ReadError { path: Some(path.to_path_buf()), problem })
 }
 
-/// Reads a profile from a stream. Memory is bounded by [`MOST_SPANS`] and [`MOST_DETAILS`], not by the length of the
+/// Reads a profile from a stream. Memory is bounded by [`MAX_SPANS`] and [`MAX_DETAILS`], not by the length of the
 /// stream.
 ///
 /// # Errors

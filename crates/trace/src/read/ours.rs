@@ -6,7 +6,7 @@ use ellwand_profile::{
 };
 use serde::Deserialize;
 
-use super::limits::{Column, MOST_DETAILS, Number};
+use super::limits::{Column, MAX_DETAILS, Number};
 use super::{Each, Problem};
 use crate::chrome::Args;
 
@@ -187,7 +187,7 @@ impl Ticks {
 impl Ours {
     pub(crate) fn all_details(&mut self) -> Each<DetailRow, impl FnMut(DetailRow) -> Result<(), String>> {
         Each::new("an array of details", |row: DetailRow| {
-            if self.details.len() < MOST_DETAILS {
+            if self.details.len() < MAX_DETAILS {
                 self.details.push(row.detail());
             }
             Ok(())

@@ -12,8 +12,8 @@ const THREADS: u32 = 256;
 const RESIDENT: u32 = 8;
 /// 16-byte words that each thread of `copy_words` copies if the array is large enough.
 const SEVERAL: usize = 4;
-/// The most passes per iteration.
-const MOST_PASSES: usize = 16;
+/// Maximum number of passes per iteration.
+const MAX_PASSES: usize = 16;
 
 /// Prepares the empty kernel of a source.
 pub(super) fn null(source: &'static Source, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
@@ -25,11 +25,11 @@ pub(super) fn null(source: &'static Source, device: &dyn Device) -> Result<Box<d
 
 /// Rejects a pass count at which the launches, not the passes, would dominate the time.
 pub(super) fn check_passes(passes: usize) -> Result<(), PrepareError> {
-    if passes <= MOST_PASSES {
+    if passes <= MAX_PASSES {
         return Ok(());
     }
     Err(PrepareError::Unsupported(format!(
-        "on a GPU every pass is a launch: {passes} passes would measure launches; at most {MOST_PASSES} are allowed"
+        "on a GPU every pass is a launch: {passes} passes would measure launches; at most {MAX_PASSES} are allowed"
     )))
 }
 

@@ -8,7 +8,7 @@
 //! Every value is an integer up to 255, so bf16 holds it exactly. The integers are random because a device's speed
 //! depends on how many bits change. `E` has one 1 or -1 per row and `E'` one 2 or -2; every value of `B` and `B'` is
 //! odd. Each period therefore adds an odd number to each sum, and a product that is skipped or repeated shows in the
-//! sum. Sums stay below 2^23 ([`MOST_STEPS`]), where f32 is exact and units that align their terms to 24 bits or more
+//! sum. Sums stay below 2^23 ([`MAX_STEPS`]), where f32 is exact and units that align their terms to 24 bits or more
 //! lose nothing: the result equals the reference bit for bit.
 
 use ellwand_core::{
@@ -32,7 +32,7 @@ const RIGHT: usize = 2;
 /// Largest value, and the most steps for which no sum reaches 2^23: 8192 periods of 3 times 255, two steps of 16
 /// products, and the start.
 const LARGEST: i32 = 255;
-const MOST_STEPS: i64 = 32_768;
+const MAX_STEPS: i64 = 32_768;
 /// The sums of each tile start at a different integer below this, so that swapped tiles are detected.
 const STARTS: usize = 1024;
 
@@ -163,7 +163,7 @@ pub(super) fn register(registry: &mut Registry) {
             "steps",
             "steps of 16 products in each sum; 16384 hide the cost of its start and end",
             1,
-            MOST_STEPS,
+            MAX_STEPS,
             64,
         ),
         Axis::int("tiles", "tiles of 64 x 128 sums: four per multiprocessor fill a GPU", 1, 1 << 16, 4),
@@ -232,17 +232,17 @@ mod tests {
                 let left = &a[m * PERIOD * SLICE + step * SLICE..][..SLICE];
                 left.iter().enumerate().map(|(k, x)| (x * b[(step * SLICE + k) * COLUMNS + n]).abs()).sum()
             };
-            let periods = MOST_STEPS as f64 / PERIOD as f64;
+            let periods = MAX_STEPS as f64 / PERIOD as f64;
             let most = STARTS as f64 + periods * (even + odd).abs() + terms(0) + terms(1);
             assert!(most < f64::from(1 << 23), "{m} {n}: {most}");
         }
         // The bound for any inputs.
-        let any = STARTS as i64 + MOST_STEPS / 4 * 3 * 255 + 2 * 16 * 255 * 255;
+        let any = STARTS as i64 + MAX_STEPS / 4 * 3 * 255 + 2 * 16 * 255 * 255;
         assert!(any < 1 << 23, "{any}");
     }
 
     #[test]
-    fn what_a_tile_takes_is_counted_and_it_says_what_it_is_the_limit_of() {
+    fn a_tile_counts_its_operations_and_names_its_ceiling() {
         let (registry, case, _) = case_and_inputs(3, 5);
         let task = registry.find(NAME).unwrap();
         let work = task.work(&case);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_units_for_it_says_so() {
+    fn implementations_without_matrix_units_are_unsupported_with_the_reason() {
         let (registry, case, inputs) = case_and_inputs(1, 1);
         for (name, why) in [("simd", "widened to f32"), ("wgpu", "WGSL")] {
             let row = registry.implementations(NAME).into_iter().find(|row| row.name == name).unwrap();

@@ -4,9 +4,9 @@
 //! host's work before a launch nor its wait. The time of a slot is the sum of its spans.
 
 /// Launches to collect before they are submitted without a wait.
-const MOST_LAUNCHES: u32 = 512;
-/// The most spans per slot; with more, the device time is invalid.
-pub(super) const MOST_SPANS: u32 = 128;
+const MAX_LAUNCHES: u32 = 512;
+/// Maximum number of spans per slot; with more, the device time is invalid.
+pub(super) const MAX_SPANS: u32 = 128;
 
 /// State of the clock.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Clock {
     /// Call before a launch. Returns the query that opens a span, if one starts here.
     pub(super) fn launched(&mut self) -> Option<u32> {
         let Clock::Between(spans) = *self else { return None };
-        *self = if spans < MOST_SPANS { Clock::Inside(spans) } else { Clock::Broken };
+        *self = if spans < MAX_SPANS { Clock::Inside(spans) } else { Clock::Broken };
         (*self != Clock::Broken).then_some(2 * spans)
     }
 
@@ -66,7 +66,7 @@ pub(super) struct Commands {
 impl Commands {
     /// Creates the clock's query set and buffers.
     pub(super) fn clock(&mut self, device: &wgpu::Device) {
-        let (count, size) = (2 * MOST_SPANS, 16 * u64::from(MOST_SPANS));
+        let (count, size) = (2 * MAX_SPANS, 16 * u64::from(MAX_SPANS));
         let set = device.create_query_set(&wgpu::QuerySetDescriptor {
             label: Some("clock"),
             ty: wgpu::QueryType::Timestamp,
@@ -117,7 +117,7 @@ impl Commands {
             pass.dispatch_workgroups(x, y, 1);
         }
         self.launches += 1;
-        if self.launches >= MOST_LAUNCHES {
+        if self.launches >= MAX_LAUNCHES {
             self.submit(queue);
         }
     }

@@ -80,7 +80,7 @@ impl Vulkan {
     }
 
     /// Returns the device if it is open.
-    fn known(&self) -> Option<Arc<Opened>> {
+    fn if_open(&self) -> Option<Arc<Opened>> {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -120,7 +120,7 @@ impl Backend for Vulkan {
     }
 
     fn free(&self, address: u64) {
-        if let Some(opened) = self.known() {
+        if let Some(opened) = self.if_open() {
             opened.free(address);
         }
     }
@@ -153,13 +153,13 @@ impl Backend for Vulkan {
     }
 
     fn start(&self) {
-        if let Some(opened) = self.known() {
+        if let Some(opened) = self.if_open() {
             opened.start();
         }
     }
 
     fn stop(&self) -> Option<u64> {
-        self.known()?.stop()
+        self.if_open()?.stop()
     }
 
     fn state(&self) -> SlotState {
@@ -167,7 +167,7 @@ impl Backend for Vulkan {
     }
 
     fn memory(&self) -> Option<Memory> {
-        Some(self.known()?.memory())
+        Some(self.if_open()?.memory())
     }
 
     fn flush(&self) -> Result<(), GpuError> {

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::super::held::{Held, Memory};
 use super::super::{Arg, GpuError, Grid, Kernel, Source};
-use super::commands::{Commands, MOST_SPANS};
+use super::commands::{Commands, MAX_SPANS};
 use super::finished;
 
 /// Array sizes are multiples of this: the widest access of a kernel, and a requirement of copies.
 const ALIGN: u64 = 16;
 /// Size of the array that fills copy from.
 const PATTERN: u64 = 1 << 20;
-/// The most bytes to download at once.
+/// Maximum number of bytes to download at once.
 const STAGED: u64 = 64 << 20;
 
 /// Errors that the device's callbacks record.
@@ -406,7 +406,7 @@ impl Opened {
         let mut state = self.state();
         let (spans, staging) = state.commands.stop(&self.device, &self.queue)?;
         drop(state);
-        let mut ticks = vec![0; 16 * spans.min(MOST_SPANS as usize)];
+        let mut ticks = vec![0; 16 * spans.min(MAX_SPANS as usize)];
         self.read(&staging, &mut ticks).ok()?;
         let ticks: Vec<u64> = ticks.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
         let run: u64 = ticks.as_chunks::<2>().0.iter().map(|[from, to]| to.saturating_sub(*from)).sum();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ellwand_core::{CpuScope, Device, Dtype, PrepareError, Prepared};
 
 use super::super::{Arg, Buffer, Gpu, GpuError, Grid, Job, Source, gpu};
-use super::commands::{Clock, MOST_SPANS};
+use super::commands::{Clock, MAX_SPANS};
 use super::open::spread;
 use super::test_device;
 
@@ -20,7 +20,7 @@ fn add(@builtin(workgroup_id) at: vec3<u32>) { y[at.x] += by.x; }
 };
 
 #[test]
-fn a_shader_that_does_not_compile_is_told_with_its_line() {
+fn errors_in_a_shader_name_its_line() {
     static WRONG: Source = Source {
         name: "wrong.wgsl",
         text: "\n\n@compute @workgroup_size(1) fn f() { let x: u32 = 1.5; }\n",
@@ -170,7 +170,7 @@ fn spans_begin_with_a_launch_and_end_with_a_wait() {
     assert_eq!((clock.launched(), clock.launched(), clock.waited(), clock.waited()), (Some(0), None, Some(1), None));
     assert_eq!((clock.launched(), clock.waited()), (Some(2), Some(3)));
     assert_eq!((clock.stopped(), clock), (Some(2), Clock::Idle));
-    clock = Clock::Between(MOST_SPANS);
+    clock = Clock::Between(MAX_SPANS);
     assert_eq!((clock.launched(), clock.waited(), clock.stopped()), (None, None, None), "too many tell nothing");
 }
 

@@ -107,7 +107,7 @@ impl Emulation {
         let takes = self.takes.lock().unwrap_or_else(PoisonError::into_inner);
         let takes = takes.get(&kernel.handle).map_or("", String::as_str);
         let given: String = args.iter().map(|arg| arg.letter()).collect();
-        if given == takes && args.len() <= ellwand_gpu::MOST_ARGS {
+        if given == takes && args.len() <= ellwand_gpu::MAX_ARGS {
             return Ok(());
         }
         let problem = format!("{} takes {takes}, but {given} is given", kernel.name);

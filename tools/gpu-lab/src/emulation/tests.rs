@@ -88,7 +88,7 @@ fn writes_outside_a_buffer_and_races_in_shared_memory_show() {
 }
 
 #[test]
-fn arguments_that_a_kernel_does_not_take_are_told_before_it_runs() {
+fn wrong_kernel_arguments_are_reported_before_the_kernel_runs() {
     if compiler().is_none() {
         return;
     }
@@ -107,7 +107,7 @@ fn arguments_that_a_kernel_does_not_take_are_told_before_it_runs() {
 }
 
 #[test]
-fn source_that_does_not_compile_is_told_with_file_and_line() {
+fn compile_errors_name_file_and_line() {
     static BROKEN: Source = Source {
         name: "broken.cu",
         text: "\nextern \"C\" __global__ void broken(u8* x) {\n    x = y;\n}\n",

@@ -52,7 +52,7 @@ fn launch(
 }
 
 #[test]
-fn what_one_warp_writes_and_another_reads_needs_a_barrier() {
+fn data_from_another_warp_needs_a_barrier() {
     let run = |knob| launch("handed", Grid::line(1, 64), 64, |_, out, _| (vec![out, wrong(knob)], None));
     let Some(fine) = run("right") else { return };
     assert_eq!(fine.said, None);
@@ -118,7 +118,7 @@ fn blocks_may_count_in_one_word_and_not_write_it() {
 }
 
 #[test]
-fn who_arrives_at_a_barrier_of_a_part_hands_over_what_it_did_before() {
+fn arriving_at_a_partial_barrier_publishes_earlier_writes() {
     let run = |knob| launch("parted", Grid::line(1, 64), 32, |_, out, _| (vec![out, wrong(knob)], None));
     let Some(fine) = run("right") else { return };
     assert_eq!(fine.said, None);

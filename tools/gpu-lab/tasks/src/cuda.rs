@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn more_registers_spills_strangers_and_losses_are_told() {
+    fn more_registers_spills_and_added_or_removed_kernels_are_reported() {
         assert!(compare(TABLE, &TABLE.replace(",32,", ",37,"))[0].contains("f needs 37 registers, 32 before"));
         assert!(compare(TABLE, &TABLE.replace(",16,0,", ",16,8,"))[0].contains("g spills 8 bytes"));
         assert!(compare(TABLE, &TABLE.replace(",16,0,", ",24,0,"))[0].contains("24 bytes of local memory"));

@@ -10,7 +10,7 @@ use crate::cuda;
 use xtask::{build, root, run};
 
 /// Largest size of the folder in bytes.
-const MOST_BYTES: u64 = 40_000_000;
+const MAX_BYTES: u64 = 40_000_000;
 
 /// The kernel tests: package, arguments of cargo, name of the target.
 const TESTS: [(&str, &[&str], &str); 6] = [
@@ -68,8 +68,8 @@ pub(crate) fn prepare(architectures: &str) -> Result<()> {
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
     }
     let bytes = weight(&folder)?;
-    if bytes > MOST_BYTES {
-        bail!("{} has {bytes} bytes, more than {MOST_BYTES}; choose fewer architectures", folder.display());
+    if bytes > MAX_BYTES {
+        bail!("{} has {bytes} bytes, more than {MAX_BYTES}; choose fewer architectures", folder.display());
     }
     println!("{} has {:.1} MB; copy it to the machine and start run.sh there", folder.display(), bytes as f64 / 1e6);
     Ok(())

@@ -138,7 +138,7 @@ mod tests {
     use super::{missing, overlapped};
 
     #[test]
-    fn a_wait_that_was_moved_before_the_weights_is_told() {
+    fn a_wait_moved_before_the_weights_is_found() {
         let weights = "MUFU.EX2 R1, R1 ;\n".repeat(64);
         let [some, none] = ["0x1", "0x0"].map(|left| format!("WARPGROUP.DEPBAR.LE gsb0, {left} ;\n"));
         let right = format!("{weights}{none}{some}{weights}{none}");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_listing_lacks_is_told() {
+    fn instructions_missing_from_a_listing_are_named() {
         let listing = "/*0000*/ HGMMA.64x128x16.F32.BF16 R24, gdesc[UR4], RZ, !UPT ;\n/*0010*/ EXIT ;\n";
         assert!(missing(listing, &["HGMMA.64x128x16"]).is_empty());
         assert_eq!(missing(listing, &["UTMALDG", "EXIT", "HMMA"]), ["UTMALDG", "HMMA"]);

@@ -111,7 +111,7 @@ fn options_without_effect_are_named_and_small_blocks_are_explained() {
 }
 
 #[test]
-fn blocks_that_are_rounded_up_are_said_and_are_those_that_run() {
+fn rounded_block_sizes_are_reported_and_used() {
     let registry = registry();
     let workload = registry.find("kde-predict").unwrap();
     let sized = |block: f64, tile: f64| {

@@ -64,7 +64,7 @@ fn every_way_gives_the_product_of_the_decoded_rows() {
 }
 
 #[test]
-fn impossible_tables_say_why() {
+fn impossible_tables_give_the_reason() {
     let unsupported = |params: Params, word: &str| {
         let codec = Codec::new(params).unwrap();
         let error = CodedRows::encode(&codec, &vec![0.5; 2 * codec.dimension()], 2)

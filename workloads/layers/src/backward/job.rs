@@ -14,9 +14,9 @@ use crate::shape::{Allocation, Reduction, Shape};
 use ellwand_simd::buffer::{Buffer, Shared};
 use ellwand_simd::pool;
 
-/// Most pieces if each has its own column sums: enough for the threads of a large machine, few enough that adding them
-/// up is cheap compared with the rows.
-const MOST_SUMS: usize = 128;
+/// Maximum number of pieces if each has its own column sums: enough for the threads of a large machine, few enough that
+/// adding them up is cheap compared with the rows.
+const MAX_SUMS: usize = 128;
 
 /// Columns whose sums are added together; a multiple of a cache line of f64.
 const COLUMNS: usize = 256;
@@ -29,7 +29,7 @@ pub(super) fn implementations(op: Op) -> Vec<Implementation> {
 /// Rows per piece; depends only on the shape.
 fn rows_of(op: Op, shape: &Shape) -> usize {
     let rows = rows_of_a_piece(shape);
-    if op.has_parameters() { rows.max(shape.rows().div_ceil(MOST_SUMS)).next_multiple_of(16) } else { rows }
+    if op.has_parameters() { rows.max(shape.rows().div_ceil(MAX_SUMS)).next_multiple_of(16) } else { rows }
 }
 
 /// Size of the column sums that an implementation keeps, in bytes.

@@ -92,23 +92,23 @@ impl<P: Pair> Flat<'_, P> {
     }
 }
 
-/// The most lanes of any vector.
-const MOST: usize = 16;
+/// Maximum number of lanes of any vector.
+const MAX_LANES: usize = 16;
 
 /// Loads all of `x`, at most a vector; 0 in the lanes beyond.
 #[inline(always)]
 fn part<S: Simd>(s: S, x: &[u16]) -> S::F {
-    let mut whole = [0_u16; MOST];
+    let mut whole = [0_u16; MAX_LANES];
     whole[..x.len()].copy_from_slice(x);
-    // SAFETY: a vector has at most `MOST` lanes.
+    // SAFETY: a vector has at most `MAX_LANES` lanes.
     unsafe { s.widen_at(whole.as_ptr()) }
 }
 
 /// Writes all of `y`, at most a vector.
 #[inline(always)]
 fn store_part<S: Simd>(s: S, y: &mut [u16], v: S::F) {
-    let mut whole = [0_u16; MOST];
-    // SAFETY: a vector has at most `MOST` lanes.
+    let mut whole = [0_u16; MAX_LANES];
+    // SAFETY: a vector has at most `MAX_LANES` lanes.
     unsafe { s.narrow_at(whole.as_mut_ptr(), v) };
     let n = y.len();
     y.copy_from_slice(&whole[..n]);

@@ -92,7 +92,7 @@ fn threads_stores_and_pages_do_not_change_a_bit() {
 }
 
 #[test]
-fn a_run_that_computes_nothing_is_seen() {
+fn a_run_that_computes_nothing_is_found() {
     for op in Op::ALL {
         let case = case(op, [1, 2, 16], &[]);
         let layer = Layer::new(op);
@@ -106,7 +106,7 @@ fn a_run_that_computes_nothing_is_seen() {
 }
 
 #[test]
-fn what_ran_tells_instructions_stores_and_pages() {
+fn what_ran_names_instructions_stores_and_pages() {
     let what_ran = |op, isa, more: &[(&str, &str)]| {
         let case = case(op, [1, 4, 20], more);
         let inputs = Layer::new(op).inputs(&case, 1).unwrap();
@@ -126,7 +126,7 @@ fn what_ran_tells_instructions_stores_and_pages() {
 }
 
 #[test]
-fn what_is_too_small_for_several_threads_says_that_it_ran_on_one() {
+fn arrays_too_small_for_several_threads_report_one_thread() {
     use ellwand_core::Prepared;
     let all = ellwand_simd::pool::threads();
     for (shape, threads) in [([1, 4, 20], 1), ([8, 64, 1024], all.min(8))] {

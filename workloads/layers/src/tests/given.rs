@@ -159,7 +159,7 @@ fn rows_that_the_users_labels_skip_are_no_required_work() {
 }
 
 #[test]
-fn generated_labels_are_skipped_as_often_as_asked() {
+fn generated_labels_are_skipped_at_the_requested_rate() {
     let layer = Layer::new(Op::CrossEntropyLoss);
     for (percent, least, most) in [("0", 0, 0), ("25", 350, 650), ("100", 2000, 2000)] {
         let case = case(Op::CrossEntropyLoss, [2, 1000, 5], &[("ignored", percent), ("ignore-index", "-7")]);

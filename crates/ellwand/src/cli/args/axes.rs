@@ -21,7 +21,7 @@ pub(crate) fn defaults(axis: &Axis) -> String {
 }
 
 /// The workloads named in a request for help: alone, as a group or as `WORKLOAD:IMPLEMENTATION`.
-pub(super) fn asked_about(registry: &Registry, args: &[OsString]) -> Vec<Arc<dyn Workload>> {
+pub(super) fn workloads_of_help(registry: &Registry, args: &[OsString]) -> Vec<Arc<dyn Workload>> {
     let words: Vec<&str> = args.iter().skip(2).filter_map(|arg| arg.to_str()).collect();
     if !words.iter().any(|word| ["--help", "-h"].contains(word)) {
         return Vec::new();

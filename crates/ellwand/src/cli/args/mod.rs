@@ -180,7 +180,7 @@ impl Command {
 /// clap's error for an invalid line; also help and the version, if requested.
 pub(super) fn parse(registry: &Registry, args: &[OsString]) -> Result<Command, clap::Error> {
     let args = &with_negative_values(args)[..];
-    let line = command(registry, &axes::asked_about(registry, args));
+    let line = command(registry, &axes::workloads_of_help(registry, args));
     let matches = line.clone().try_get_matches_from(args).map_err(|error| match error.kind() {
         ErrorKind::InvalidUtf8 => hints::name_not_utf8(error, &line, args),
         _ => hints::suggest(error, &line, args, &axes::flags_for(registry, &line, args)),
@@ -216,7 +216,7 @@ const OF_AXES: &[&str] = &[
 pub(super) fn unusable_name(registry: &Registry) -> Option<InputError> {
     let line = Line::command();
     let commands: Vec<_> = OF_AXES.iter().filter_map(|name| line.find_subcommand(name)).collect();
-    registry.slip().or_else(|| axes::clash(registry, &commands))
+    registry.find_mistake().or_else(|| axes::clash(registry, &commands))
 }
 
 /// All commands, with the axes of all workloads as flags. Help lists only those of the workloads in `shown`.

@@ -124,8 +124,8 @@ impl Reader<'_> {
         let mut budget = Budget { line: self.line(start), ..Budget::default() };
         let find = |name: &str| table.iter().find(|(key, _)| key.get_ref() == name).map(|(_, value)| value);
         let Some(named) = find("workload") else {
-            let slip = |key: &str| nearest(key, ["workload"]).is_some();
-            if let Some(key) = table.keys().find(|key| slip(key.get_ref())) {
+            let is_typo = |key: &str| nearest(key, ["workload"]).is_some();
+            if let Some(key) = table.keys().find(|key| is_typo(key.get_ref())) {
                 return Err(self.unknown(key, key.get_ref(), &OWN, " of a budget"));
             }
             return Err(self.refused(start, "this budget names no workload".into(), "workload = \"NAME\""));

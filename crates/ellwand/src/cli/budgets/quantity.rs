@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_says_why() {
+    fn an_invalid_quantity_names_the_reason() {
         for (text, why) in [
             ("2", "no unit"),
             ("ms", "begin with a number"),

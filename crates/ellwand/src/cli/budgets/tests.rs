@@ -30,7 +30,7 @@ fn read(text: &str) -> Result<Budgets, String> {
 }
 
 #[test]
-fn every_slip_is_told_with_its_line() {
+fn every_error_in_the_file_is_reported_with_its_line() {
     for (text, parts) in [
         ("[[budget]\n", &["ellwand.toml line 1"][..]),
         ("binary_size = 20\n", &["line 1", "text with a unit, not an integer", "64 MB"]),

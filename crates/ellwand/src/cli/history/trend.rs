@@ -19,7 +19,7 @@ use crate::cli::output;
 /// Last points of a line that the table always shows.
 const LAST: usize = 12;
 
-/// Fewest ratios in which a change can be found: 4 after it and some 10 before.
+/// Minimum number of ratios in which a change can be found: 4 after it and some 10 before.
 const FEWEST: usize = 14;
 
 pub(super) fn trend(store: &mut Store, args: &TrendArgs) -> Outcome {

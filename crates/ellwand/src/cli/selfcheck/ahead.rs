@@ -28,11 +28,11 @@ impl<'a> Ahead<'a> {
     }
 
     /// Counts a decision at `gone` after the start.
-    pub(super) fn taken(&mut self, taken: &DecisionEvent<'_>, gone: Duration) {
-        let trial = &self.trials[taken.trial];
-        let sofar = &mut self.taken[taken.trial];
-        *sofar = (taken.done, sofar.1 + taken.decision.map_or(0.0, |decision| decision.elapsed_s));
-        let called = taken.decision.is_some_and(|decision| {
+    pub(super) fn count(&mut self, event: &DecisionEvent<'_>, gone: Duration) {
+        let trial = &self.trials[event.trial];
+        let sofar = &mut self.taken[event.trial];
+        *sofar = (event.done, sofar.1 + event.decision.map_or(0.0, |decision| decision.elapsed_s));
+        let called = event.decision.is_some_and(|decision| {
             matches!(decision.call, Call::As(Difference::Slower | Difference::Faster) | Call::SlowerBeside(_))
         });
         self.alarms += u32::from(called && is_equal(trial.candidate));
@@ -75,7 +75,7 @@ mod tests {
     use ellwand_bench::selfcheck::trials;
 
     #[test]
-    fn what_is_left_is_foretold_from_what_was_taken_and_never_beyond_the_budget() {
+    fn the_remaining_time_is_forecast_from_past_decisions_and_bounded_by_the_budget() {
         let trials = trials(true, false);
         let planned: u32 = trials.iter().map(|trial| trial.decisions).sum();
         let mut ahead = Ahead::new(&trials, None);

@@ -91,7 +91,7 @@ fn decide(
             if let Some(remark) = taken.decision.and_then(|decision| remark(&trials[taken.trial], decision)) {
                 ahead.note(&remark);
             }
-            ahead.taken(&taken, begin.elapsed());
+            ahead.count(&taken, begin.elapsed());
         },
     );
     match taken {

@@ -64,7 +64,7 @@ fn took(decisions: u64, [median, p90]: [f64; 2]) -> String {
 const FEW: u64 = 3;
 
 /// How well differences of a kernel are detected, in words.
-fn seen((workload, seen): &(String, Seen)) -> String {
+fn describe_detection((workload, seen): &(String, Seen)) -> String {
     let kernel = workload.trim_start_matches("selfcheck-");
     match seen {
         Seen::From { percent, seconds, found: [found, tried] } if *tried < FEW => {
@@ -99,9 +99,13 @@ fn write_accuracy(certificate: &SelfCheck, out: &mut dyn Write) -> std::io::Resu
             "{failed} of {of} comparisons ended without a decision: they failed, or were too slow for their time limit"
         )?;
     }
-    let sight = certificate.sight();
-    if !sight.is_empty() {
-        writeln!(out, "this machine detects: {}", sight.iter().map(seen).collect::<Vec<String>>().join("; "))?;
+    let detection = certificate.detection();
+    if !detection.is_empty() {
+        writeln!(
+            out,
+            "this machine detects: {}",
+            detection.iter().map(describe_detection).collect::<Vec<String>>().join("; ")
+        )?;
     }
     let (found, planted) = certificate.slow_modes();
     if planted > 0 {
@@ -147,7 +151,7 @@ fn write_costs(certificate: &SelfCheck, out: &mut dyn Write) -> std::io::Result<
 
 #[cfg(test)]
 mod tests {
-    use super::{Seen, seen, took, write};
+    use super::{Seen, describe_detection, took, write};
     use ellwand_bench::selfcheck::{Row, SelfCheck};
 
     #[test]
@@ -196,10 +200,10 @@ mod tests {
     #[test]
     fn a_kernel_that_is_not_judged_is_named() {
         let found = |found: u64, tried: u64| Seen::From { percent: 2, seconds: 0.31, found: [found, tried] };
-        assert_eq!(seen(&("selfcheck-l2".into(), found(4, 4))), "l2 +2 % in 0.3 s");
-        assert_eq!(seen(&("selfcheck-l3".into(), found(1, 1))), "l3 +2 % in 0.3 s (1 of 1)");
-        assert_eq!(seen(&("selfcheck-dram".into(), Seen::NotReliably)), "dram not reliably");
-        assert_eq!(seen(&("selfcheck-dram".into(), Seen::NotJudged)), "dram not judged");
+        assert_eq!(describe_detection(&("selfcheck-l2".into(), found(4, 4))), "l2 +2 % in 0.3 s");
+        assert_eq!(describe_detection(&("selfcheck-l3".into(), found(1, 1))), "l3 +2 % in 0.3 s (1 of 1)");
+        assert_eq!(describe_detection(&("selfcheck-dram".into(), Seen::NotReliably)), "dram not reliably");
+        assert_eq!(describe_detection(&("selfcheck-dram".into(), Seen::NotJudged)), "dram not judged");
     }
 
     #[test]

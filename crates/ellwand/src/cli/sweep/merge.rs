@@ -23,7 +23,7 @@ use crate::cli::{output, report, run as measure};
 /// Records of shards by machine: within one class, hosts with the same processor, system and devices.
 type Machines = BTreeMap<String, Vec<Record>>;
 
-/// Most problems in one message.
+/// Maximum number of problems in one message.
 const SHOWN: usize = 3;
 
 pub(super) fn merge(args: &MergeArgs) -> Outcome {

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_dead_task_of_this_host_left_is_removed() {
+    fn only_files_of_dead_tasks_of_this_host_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let mut ended = std::process::Command::new("true").spawn().unwrap();
         ended.wait().unwrap();

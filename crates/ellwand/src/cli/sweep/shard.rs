@@ -23,7 +23,7 @@ use crate::cli::{ceilings, output, plan, run as measure, signals};
 const INDEX: [(&str, u32); 4] =
     [("SLURM_ARRAY_TASK_ID", 0), ("PBS_ARRAY_INDEX", 0), ("LSB_JOBINDEX", 1), ("JOB_COMPLETION_INDEX", 0)];
 
-/// Most rows of a shard without times that are named.
+/// Maximum number of rows without times that a shard names.
 const FAILURES: usize = 3;
 
 pub(super) fn run(registry: &Registry, args: &ShardArgs, line: Vec<String>) -> Outcome {

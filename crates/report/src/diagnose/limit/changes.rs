@@ -185,8 +185,8 @@ fn fewer_or_faster(d: &Diagnosis, m: &Measurement) -> &'static str {
     }
 }
 
-/// The most that using all threads could save: compares the limits of all threads, with their wake-up, to those of one
-/// thread.
+/// Upper bound on what using all threads could save: compares the limits of all threads, with their wake-up, to those
+/// of one thread.
 fn more_threads(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings: &[Ceiling]) -> f64 {
     if m.ran_on() == Parallelism::Many {
         return 0.0;
@@ -199,7 +199,7 @@ fn more_threads(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings: &[Cei
     if bound <= 0.0 { 0.0 } else { 1.0 - (many.limit_s + wake) / bound }
 }
 
-/// The most that spreading the instructions of one thread over all processors could save.
+/// Upper bound on what spreading the instructions of one thread over all processors could save.
 fn spread(m: &Measurement, cores: u32, d: &Diagnosis, ceilings: &[Ceiling]) -> f64 {
     let wake = cost(ceilings, CeilingKind::Wake).map_or(0.0, |ceiling| ceiling.value);
     match m.ran_on() {

@@ -33,7 +33,7 @@ const CALLS: f64 = 5.0;
 /// Size of a cache line in bytes.
 const LINE: f64 = 64.0;
 
-/// Fewest slots for which the time is known well enough to name a limit.
+/// Minimum number of slots for which the time is known well enough to name a limit.
 pub(crate) const FEWEST: usize = 3;
 
 /// Compares a measurement with the ceilings of its device. `None` without times or without ceilings.

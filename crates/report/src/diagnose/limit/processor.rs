@@ -34,7 +34,8 @@ pub(super) fn place(m: &Measurement, environment: &Environment, ceilings: &[Ceil
     let memory = traffic(environment, ceilings, work, threads, m.caches);
     let faults = typical_faults(m);
     // Faults are counted over whole slots, but the time may be that of their fastest parts.
-    let part = whole(m).filter(|_| threads == Parallelism::Single).map_or(1.0, |whole| (time_s / whole).min(1.0));
+    let part =
+        slot_cpu_seconds(m).filter(|_| threads == Parallelism::Single).map_or(1.0, |whole| (time_s / whole).min(1.0));
     let fault = |kind: CeilingKind| of(kind).map(|each| each * part);
 
     let mut parts = vec![
@@ -179,7 +180,7 @@ fn undisturbed(m: &Measurement) -> Option<f64> {
 }
 
 /// CPU seconds per iteration of whole slots.
-fn whole(m: &Measurement) -> Option<f64> {
+fn slot_cpu_seconds(m: &Measurement) -> Option<f64> {
     median(&m.samples.iter().filter_map(Sample::cpu_seconds).collect::<Vec<_>>()).filter(|seconds| *seconds > 0.0)
 }
 

@@ -7,7 +7,7 @@ use crate::grid::{Column, markdown, over};
 use crate::model::{AlongAxis, CaseInfo, Section, bounded, distinct};
 use crate::units::{UNAVAILABLE, ratio};
 
-/// Most cases listed one by one; above that the tables by axis count them.
+/// Maximum number of cases listed one by one; above that the tables by axis count them.
 const LISTED: usize = 40;
 
 pub(super) fn along_axes(section: &Section, several_runs: bool, out: &mut dyn Write) -> io::Result<()> {

@@ -7,7 +7,7 @@ use crate::diagnose::ABOVE;
 use crate::model::{CaseInfo, Report, Row, Section, bounded, mean};
 use crate::units::{self, below_resolution, human};
 
-/// Most findings listed at the top.
+/// Maximum number of findings listed at the top.
 const FINDINGS: usize = 5;
 
 pub(super) fn in_short(report: &Report, out: &mut dyn Write) -> io::Result<()> {

@@ -30,7 +30,7 @@ pub(super) fn figure(report: &Report) -> Option<Figure> {
     }
     // A single dot compares nothing.
     groups.retain(|(_, dots)| dots.len() > 1);
-    groups.truncate(MOST);
+    groups.truncate(MAX_GROUPS);
     let scale = Scale { label: "share of the machine's own ceiling".into(), unit: "1".into(), ..Scale::default() };
     (!groups.is_empty()).then(|| Figure {
         name: "across-machines".into(),
@@ -42,5 +42,5 @@ pub(super) fn figure(report: &Report) -> Option<Figure> {
     })
 }
 
-/// Most groups in the figure.
-const MOST: usize = 24;
+/// Maximum number of groups in the figure.
+const MAX_GROUPS: usize = 24;

@@ -7,8 +7,8 @@ use crate::formats::{Component, Components, components, heading};
 use crate::model::Report;
 use crate::units::human;
 
-/// Most groups in a figure.
-const MOST: usize = 24;
+/// Maximum number of groups in a figure.
+const MAX_GROUPS: usize = 24;
 
 /// One figure for each view, with a group of bars for each case and implementation.
 pub(super) fn figures(report: &Report) -> Vec<Figure> {
@@ -24,7 +24,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     let figure = |groups: &[Components]| {
         let title = &groups[0].title;
         let scale = Scale { label: "share of the sum".into(), unit: "1".into(), ..Scale::default() };
-        let groups = groups.iter().take(MOST).map(group).collect();
+        let groups = groups.iter().take(MAX_GROUPS).map(group).collect();
         Figure {
             name: file_name(title),
             title: format!("{title}: share of the time"),

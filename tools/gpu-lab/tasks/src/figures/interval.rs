@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_hold_the_far_ends_against_each_other_and_goals_want_the_whole_interval() {
+    fn ratios_use_the_far_ends_and_goals_need_the_whole_interval() {
         let time = Median { value: 2.0, low: 1.0, high: 4.0 };
         assert_eq!(time.rate(8.0), Median { value: 4.0, low: 2.0, high: 8.0 });
         let share = time.over(Median { value: 4.0, low: 2.0, high: 8.0 });

@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_measured_once_more_stands_for_the_part() {
+    fn a_repeated_measurement_replaces_that_of_its_part() {
         let row = |part: &str| ours(part, "gelu", &json!({"implementation": "cuda", "params": {}}));
         let results = Results { rows: vec![row("gelu"), row("swish")], ..Results::default() };
         assert_eq!(results.of("gelu", "gelu").next().unwrap().part, "gelu");

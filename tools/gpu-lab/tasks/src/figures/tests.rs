@@ -21,7 +21,7 @@ fn verdict(lines: &[Line], figure: &str) -> (String, &'static str) {
 }
 
 #[test]
-fn streaming_is_held_against_the_fastest_copy_and_every_peer() {
+fn streaming_is_compared_with_the_fastest_copy_and_every_peer() {
     let mut results = Results::default();
     results.rows.push(row("copy", "cuda", "copy", json!({}), 1.0, 4.0e12, 0.0));
     results.rows.push(row("peers", "cupy", "copy", json!({}), 1.0, 4.3e12, 0.0));
@@ -40,7 +40,7 @@ fn streaming_is_held_against_the_fastest_copy_and_every_peer() {
 }
 
 #[test]
-fn attention_is_held_against_the_rate_of_products_and_peers_of_its_case() {
+fn attention_is_compared_with_the_rate_of_products_and_peers_of_its_case() {
     let mut results = Results::default();
     results.rows.push(row("peers", "torch", "matmul-bf16", json!({}), 1.0, 0.0, 800e12));
     for (mask, time) in [("none", 1.0), ("causal", 1.6)] {
@@ -60,7 +60,7 @@ fn attention_is_held_against_the_rate_of_products_and_peers_of_its_case() {
 }
 
 #[test]
-fn attention_is_held_against_the_fastest_product_of_large_matrices_from_any_library() {
+fn attention_is_compared_with_the_fastest_large_product_of_any_library() {
     let mut results = Results::default();
     results.rows.push(row("peers", "torch", "matmul-bf16", json!({}), 1.0, 0.0, 700e12));
     results.rows.push(row("products", "cuda-hopper", "products", json!({}), 1.0, 0.0, 1000e12));
@@ -83,7 +83,7 @@ fn attention_is_held_against_the_fastest_product_of_large_matrices_from_any_libr
 }
 
 #[test]
-fn attention_is_held_against_products_in_place_where_no_peer_multiplied() {
+fn attention_is_compared_with_products_in_place_if_no_peer_multiplied() {
     let mut results = Results::default();
     for (who, flops) in [("cuda", 600e12), ("cuda-hopper", 1000e12)] {
         results.rows.push(row("products", who, "products", json!({}), 1.0, 0.0, flops));
@@ -105,7 +105,7 @@ fn attention_is_held_against_products_in_place_where_no_peer_multiplied() {
 }
 
 #[test]
-fn the_lattice_is_held_against_the_threads_at_the_same_case() {
+fn the_lattice_is_compared_with_the_threads_at_the_same_case() {
     let mut results = Results::default();
     for (batch, cpu, gpu) in [(1000, 1e-5, 2e-5), (16_000_000, 1e-1, 5e-3)] {
         let params = json!({"batch": batch, "lattice": "D4", "levels": 2, "q": 4});
@@ -118,7 +118,7 @@ fn the_lattice_is_held_against_the_threads_at_the_same_case() {
 }
 
 #[test]
-fn launches_transfers_and_alarms_are_told() {
+fn launches_transfers_and_false_positives_are_reported() {
     let mut results = Results::default();
     results.rows.push(row("launches", "cuda", "null", json!({}), 1.5e-6, 0.0, 0.0));
     results.rows.push(row("kde-fit-launches", "cuda-graph", "kde-fit", json!({}), 4e-6, 0.0, 0.0));

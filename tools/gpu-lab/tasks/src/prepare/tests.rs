@@ -119,7 +119,7 @@ fn a_part_that_ignores_what_asks_it_to_end_is_killed_and_others_go_on() {
 }
 
 #[test]
-fn what_a_part_leaves_behind_is_ended() {
+fn processes_that_a_part_leaves_are_ended() {
     let folder = Folder::new("child", "stubborn & sleep 0.5");
     ended(&folder.script(30, &["aa-1"]).output().unwrap());
     assert_eq!(folder.part("aa-1"), ("ok".into(), String::new()));
@@ -127,7 +127,7 @@ fn what_a_part_leaves_behind_is_ended() {
 }
 
 #[test]
-fn what_cannot_be_killed_is_told_and_nobody_waits_for_it() {
+fn a_process_that_cannot_be_killed_is_reported_and_not_waited_for() {
     let folder = Folder::new("unkillable", "stubborn & sleep 0.5");
     // Simulates a process inside a driver that hangs.
     let mut script = folder.script(10, &["aa-1"]);
@@ -141,7 +141,7 @@ fn what_cannot_be_killed_is_told_and_nobody_waits_for_it() {
 }
 
 #[test]
-fn a_device_that_falls_silent_is_asked_twice_and_keeps_the_others_from_trying() {
+fn a_device_that_stops_responding_is_probed_twice_and_later_parts_are_skipped() {
     let folder = Folder::new("silent", r#": > "$here/dead"; stubborn"#);
     ended(&folder.script(20, &["aa-1", "aa-2"]).output().unwrap());
     assert_eq!(folder.part("aa-1").0, "timeout");
@@ -151,7 +151,7 @@ fn a_device_that_falls_silent_is_asked_twice_and_keeps_the_others_from_trying() 
 }
 
 #[test]
-fn who_ends_the_script_ends_what_runs_and_finds_what_was_measured() {
+fn ending_the_script_ends_its_processes_and_keeps_its_results() {
     let folder = Folder::new("ended", r#"echo "as far as it came"; stubborn"#);
     let mut script = folder.script(60, &["aa-1"]).spawn().unwrap();
     while folder.text("bin/lasting.pid").is_empty() {

@@ -80,7 +80,7 @@ fn long_sums_of_columns_keep_their_digits() {
 }
 
 #[test]
-fn a_run_that_computes_nothing_or_leaves_out_a_row_is_seen() {
+fn a_run_that_computes_nothing_or_skips_a_row_is_found() {
     for op in Op::ALL {
         let case = case(op, [1, 40, 16], &[]);
         let inputs = Backward::new(op).inputs(&case, 1).unwrap();
@@ -124,7 +124,7 @@ fn gradients_are_linear_in_what_follows_at_any_scale() {
 }
 
 #[test]
-fn what_ran_tells_instructions_stores_threads_and_pages() {
+fn what_ran_names_instructions_stores_threads_and_pages() {
     let what_ran = |op, way, extents, more: &[(&str, &str)], parallel| {
         let case = case(op, extents, more);
         let inputs = Backward::new(op).inputs(&case, 1).unwrap();
