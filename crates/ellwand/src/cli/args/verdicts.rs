@@ -60,7 +60,7 @@ pub(crate) struct CompareArgs {
     /// 0s: off [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = age, conflicts_with = "command")]
     pub(crate) age: Option<f64>,
-    /// Most blocks, each in fresh processes [default: 512]
+    /// Maximum number of blocks, each in fresh processes [default: 512]
     #[arg(long, value_name = "N", value_parser = integer(1..=1000_u32))]
     pub(crate) blocks: Option<u32>,
     /// slower: exit with code 3 if the candidate is slower or exceeds a budget; undecided: also with 4 if a case or a budget is undecided
