@@ -267,7 +267,8 @@ mod tests {
     fn positions_are_on_the_segment_of_their_time() {
         let track = Track { time: &[1.0, 2.0, 4.0], position: &[0.0, 5.0, 10.0, 5.0, 20.0, 1.0], dims: 2 };
         let mut at = [0.0; 2];
-        let cases = [(1.0, [0.0, 5.0]), (1.5, [5.0, 5.0]), (3.0, [15.0, 3.0]), (0.0, [-10.0, 5.0]), (6.0, [30.0, -3.0])];
+        let cases =
+            [(1.0, [0.0, 5.0]), (1.5, [5.0, 5.0]), (3.0, [15.0, 3.0]), (0.0, [-10.0, 5.0]), (6.0, [30.0, -3.0])];
         for (t, expected) in cases {
             position(track, t, &mut at);
             assert_eq!(at, expected, "at {t}");

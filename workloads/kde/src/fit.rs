@@ -173,11 +173,8 @@ fn electrode(
     let samples = model.track_time.len() as f64;
     let mean_rate = n as f64 / samples;
     let log_mark_norm = log_norm(&waveform_std);
-    let log_scale = if n == 0 {
-        f64::NEG_INFINITY
-    } else {
-        -samples.ln() + log_mark_norm + log_norm(&model.position_std)
-    };
+    let log_scale =
+        if n == 0 { f64::NEG_INFINITY } else { -samples.ln() + log_mark_norm + log_norm(&model.position_std) };
     Electrode {
         n_features: f,
         waveform_std,
