@@ -82,8 +82,19 @@ fn main() {
 }
 """
 
+# The lines of docs/guide.md, "Your own code", for faster release builds.
+LIGHT = """
+[profile.release.package]
+ellwand = { opt-level = 0 }
+ellwand-report = { opt-level = 0 }
+clap_builder = { opt-level = 0 }
+ellwand-core = { opt-level = 1 }
+ellwand-bench = { opt-level = "s" }
+"""
+
 PROGRAMS = {
     "ellwand": (f'ellwand = {{ path = "{HERE}/crates/ellwand" }}', ELLWAND),
+    "ellwand-light": (f'ellwand = {{ path = "{HERE}/crates/ellwand" }}\n{LIGHT}', ELLWAND),
     "criterion": ('criterion = "0.8"', CRITERION),
     "divan": ('divan = "0.1"', DIVAN),
     "ellwand-profile": (f'ellwand-profile = {{ path = "{HERE}/crates/profile" }}', PROFILE),
