@@ -183,6 +183,13 @@ pub(crate) fn print(args: &[String]) {
     println!("|---|---|---|---|---|---|---|---|");
     let (mut held, mut of) = (0, 0);
     for (kernel, load, percent, truth, all) in verdicts {
+        if all.is_empty() {
+            println!(
+                "| {kernel} | {load} | +{percent} % | {:.4} ({:.4} to {:.4}) | no verdict | | | |",
+                truth.ratio, truth.low, truth.high
+            );
+            continue;
+        }
         let of_all = |get: fn(&Verdict) -> f64| all.iter().map(get).collect::<Vec<f64>>();
         let ratios = of_all(|verdict| verdict.ratio);
         let mut said = [0; 4];
