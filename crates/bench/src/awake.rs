@@ -9,9 +9,9 @@ use std::time::Duration;
 use ellwand_core::record::Outcome;
 use nix::time::{ClockId, clock_gettime};
 
-/// Shortest suspend or step back that counts. Without one the difference of the two clocks is constant, and the readings bound what
-/// a preemption between them adds, so the limit only has to exceed the rounding of the clocks; stopping and waking the
-/// devices of a machine takes far longer.
+/// Shortest suspend or step back that counts. Without one the difference of the two clocks is constant, and the readings
+/// bound what a preemption between them adds, so the limit only has to exceed the rounding of the clocks; stopping and
+/// waking the devices of a machine takes far longer.
 const LEAST: Duration = Duration::from_millis(1);
 
 /// A reading of the clock that goes on during a suspend, between two of the one that stops.

@@ -2,7 +2,7 @@
 //! only.
 
 use ellwand_core::record::Sample;
-use ellwand_core::stats::{DecisionRule, Difference, decide, proportion_interval};
+use ellwand_core::stats::{DecisionRule, Difference, decide, proportion_interval, special};
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
@@ -89,6 +89,8 @@ fn equal_things_are_rarely_called_different_however_their_slots_scatter() {
         let decisions = (0..trials).map(|seed| compare([slow; 2], seed));
         let called = decisions.filter(|one| slower(one) || matches!(one.call, Call::As(Difference::Faster))).count();
         println!("{slow:?}: {called} of {trials}");
+        let chance = special::binomial_upper_tail(called as u64, trials, promised);
+        assert!(chance > 1e-4, "{slow:?}: {called} of {trials}, promised at most {promised}");
         called
     };
     let all: usize = [Slow::Never, Slow::Tail, Slow::Modes, Slow::Neighbours].map(alarms).iter().sum();

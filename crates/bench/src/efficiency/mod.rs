@@ -6,6 +6,7 @@ mod oracle;
 
 use std::path::Path;
 
+use ellwand_core::stats::special::binomial_upper_tail;
 use ellwand_core::stats::{Difference, quantile};
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
@@ -158,8 +159,8 @@ fn decisions_wanted(usual: u64) -> u64 {
 }
 
 /// Gaussian noise of slow iterations within short budgets, which cut the plan to the blocks that fit, and of short
-/// iterations with every other shape. Comparisons of all cells count together: a single cell is too small for a rate of
-/// 1.5 %. The seeds are fixed, so nothing here is left to chance.
+/// iterations with every other shape. Comparisons of all cells count together, because a single cell is too small for a rate
+/// of 1.5 %; it only must not contradict it. The seeds are fixed, so nothing here is left to chance.
 #[test]
 fn the_promised_error_rates_hold_over_the_mixed_model() {
     let short = |shape| (Noise::Model { process: 0.003, round: 0.05, shape, iteration_s: 50e-6 }, 5.0);
@@ -175,20 +176,22 @@ fn the_promised_error_rates_hold_over_the_mixed_model() {
         short(Shape::Drift),
     ];
     let trials = decisions_wanted(100);
-    let count = |theta: f64, wrong: fn(Call) -> bool| -> u64 {
+    let count = |theta: f64, promised: f64, wrong: fn(Call) -> bool| -> u64 {
         let of_cell = |(noise, budget_s): &(Noise, f64)| {
             let count = (0..trials).filter(|seed| wrong(decide(noise, theta, *seed, *budget_s).call)).count() as u64;
             println!("{noise:?} within {budget_s} s, {:+.2} %: {count} of {trials}", 100.0 * theta.exp_m1());
+            assert!(binomial_upper_tail(count, trials, promised) > 1e-4, "{noise:?}: {count} of {trials}");
             count
         };
         cells.iter().map(of_cell).sum()
     };
-    let different =
-        count(0.0, |call| matches!(call, Call::As(Difference::Slower | Difference::Faster) | Call::SlowerBeside(_)));
+    let different = count(0.0, 0.015, |call| {
+        matches!(call, Call::As(Difference::Slower | Difference::Faster) | Call::SlowerBeside(_))
+    });
     let all = (trials * cells.len() as u64) as f64;
     assert!(different as f64 <= 0.015 * all, "{different} of {all} equal pairs called different");
     // The edge of the region, where "the same" is most often wrong.
-    let same = count(0.0101_f64.ln_1p(), |call| call == Call::As(Difference::Same));
+    let same = count(0.0101_f64.ln_1p(), 0.01, |call| call == Call::As(Difference::Same));
     assert!(same as f64 <= 0.01 * all, "{same} of {all} differences of 1.01 % called the same");
 }
 
